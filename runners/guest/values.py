@@ -1,0 +1,172 @@
+"""Python values as JSON, exactly by type.
+
+JSON has no tuple, set, bytes, complex, Decimal, datetime, nan or non-string
+key. Those are written as an object with one key that begins with `$`:
+
+    (1, 2) → {"$tuple": [1, 2]}        b"ab" → {"$bytes": "YWI="}
+    {1: 2} → {"$dict": [[1, 2]]}       nan   → {"$float": "nan"}
+
+A plain dict with string keys stays a JSON object unless one of its keys begins
+with `$`. Only exact types are encoded: an instance of a subclass of `int` is
+not an int, and becomes `{"$object": ...}` with its type and a bounded repr,
+which decodes to an `Opaque` that equals nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import fractions
+import math
+
+DEEPEST = 100
+_BIG = 1 << 63
+
+
+class Opaque:
+    """A value that has no encoding: known by type and repr, equal to nothing."""
+
+    __slots__ = ("text", "type")
+
+    def __init__(self, type, text):
+        self.type = type
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+    def __eq__(self, other):
+        return False
+
+    def __hash__(self):  # so that it may stand in a set or as a key
+        return id(self)
+
+
+def encode(value, depth=0):
+    kind = type(value)
+    if value is None or kind is bool or kind is str:
+        return value
+    if kind is int:
+        return value if -_BIG < value < _BIG else {"$int": hex(value)}
+    if kind is float:
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if depth >= DEEPEST:
+        return _opaque(value, "nested more than %d deep" % DEEPEST)
+    if kind is list:
+        return [encode(item, depth + 1) for item in value]
+    if kind is dict:
+        return _encode_dict(value, depth)
+    if kind in _SEQUENCES:
+        return {_SEQUENCES[kind]: [encode(item, depth + 1) for item in value]}
+    encoder = _SCALARS.get(kind)
+    return encoder(value) if encoder else _opaque(value)
+
+
+def _encode_dict(value, depth):
+    if all(type(key) is str and not key.startswith("$") for key in value):
+        return {key: encode(item, depth + 1) for key, item in value.items()}
+    return {"$dict": [[encode(key, depth + 1), encode(item, depth + 1)] for key, item in value.items()]}
+
+
+def _opaque(value, text=None):
+    kind = type(value)
+    if text is None:
+        try:
+            text = repr(value)
+        except BaseException as exc:  # a candidate's __repr__ may do anything
+            text = "<%s whose repr raised %s>" % (kind.__name__, type(exc).__name__)
+    if len(text) > 1000:
+        text = "%s… (%d characters cut)" % (text[:1000], len(text) - 1000)
+    return {"$object": {"type": "%s.%s" % (kind.__module__, kind.__qualname__), "repr": text}}
+
+
+def _datetime(value):
+    return {"$datetime": [value.isoformat(), value.fold]} if _plain_zone(value) else _opaque(value)
+
+
+def _time(value):
+    return {"$time": [value.isoformat(), value.fold]} if _plain_zone(value) else _opaque(value)
+
+
+def _plain_zone(value):
+    return value.tzinfo is None or type(value.tzinfo) is datetime.timezone
+
+
+_SEQUENCES = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
+_SCALARS = {
+    bytes: lambda v: {"$bytes": base64.b64encode(v).decode("ascii")},
+    bytearray: lambda v: {"$bytearray": base64.b64encode(v).decode("ascii")},
+    complex: lambda v: {"$complex": [encode(v.real), encode(v.imag)]},
+    decimal.Decimal: lambda v: {"$decimal": str(v)},
+    fractions.Fraction: lambda v: {"$fraction": [encode(v.numerator), encode(v.denominator)]},
+    range: lambda v: {"$range": [encode(v.start), encode(v.stop), encode(v.step)]},
+    datetime.datetime: _datetime,
+    datetime.date: lambda v: {"$date": v.isoformat()},
+    datetime.time: _time,
+    datetime.timedelta: lambda v: {"$timedelta": [v.days, v.seconds, v.microseconds]},
+}
+
+
+def decode(data):
+    """The value that was encoded. Raises ValueError for anything `encode` does not write."""
+    if data is None or isinstance(data, (bool, int, float, str)):
+        return data
+    if isinstance(data, list):
+        return [decode(item) for item in data]
+    if not isinstance(data, dict):
+        raise ValueError("not an encoded value: %r" % (data,))
+    if len(data) == 1:
+        ((key, inner),) = data.items()
+        if key.startswith("$"):
+            return _decode_tagged(key, inner)
+    if any(key.startswith("$") for key in data):
+        raise ValueError("a key that begins with $ stands beside others: %r" % sorted(data))
+    return {key: decode(item) for key, item in data.items()}
+
+
+def _decode_tagged(tag, inner):
+    decoder = _DECODERS.get(tag)
+    if decoder is None:
+        raise ValueError("unknown value kind %s; known: %s" % (tag, ", ".join(sorted(_DECODERS))))
+    try:
+        return decoder(inner)
+    except (TypeError, KeyError, ArithmeticError) as exc:
+        raise ValueError("%s does not hold what it should: %r" % (tag, exc)) from None
+
+
+def _float(text):
+    if text not in ("nan", "inf", "-inf"):
+        raise ValueError("$float holds nan, inf or -inf, not %r" % (text,))
+    return float(text)
+
+
+def _decode_datetime(inner):
+    moment, fold = inner
+    return datetime.datetime.fromisoformat(moment).replace(fold=fold)
+
+
+def _decode_time(inner):
+    moment, fold = inner
+    return datetime.time.fromisoformat(moment).replace(fold=fold)
+
+
+_DECODERS = {
+    "$int": lambda inner: int(inner, 16),
+    "$float": _float,
+    "$tuple": lambda inner: tuple(decode(item) for item in inner),
+    "$set": lambda inner: {decode(item) for item in inner},
+    "$frozenset": lambda inner: frozenset(decode(item) for item in inner),
+    "$dict": lambda inner: {decode(key): decode(item) for key, item in inner},
+    "$bytes": lambda inner: base64.b64decode(inner, validate=True),
+    "$bytearray": lambda inner: bytearray(base64.b64decode(inner, validate=True)),
+    "$complex": lambda inner: complex(decode(inner[0]), decode(inner[1])),
+    "$decimal": decimal.Decimal,
+    "$fraction": lambda inner: fractions.Fraction(decode(inner[0]), decode(inner[1])),
+    "$range": lambda inner: range(*[decode(item) for item in inner]),
+    "$datetime": _decode_datetime,
+    "$date": datetime.date.fromisoformat,
+    "$time": _decode_time,
+    "$timedelta": lambda inner: datetime.timedelta(*inner),
+    "$object": lambda inner: Opaque(inner["type"], inner["repr"]),
+}
