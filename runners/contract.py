@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from packaging.requirements import InvalidRequirement, Requirement
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 __all__ = [
     "Autopsy",
@@ -100,6 +101,19 @@ class Environment(Value):
     """docker: the image to use instead of the one we build. Needs Python 3.9 and pytest."""
     runtime: str | None = None
     """docker: the OCI runtime, e.g. `runsc` for gVisor."""
+
+
+    @field_validator("requirements")
+    @classmethod
+    def _names_packages(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for text in given:
+            try:
+                requirement = Requirement(text)
+            except InvalidRequirement as exc:
+                raise ValueError(f"{text!r} is not a requirement: {exc}") from None
+            if requirement.url:
+                raise ValueError(f"{text!r} names an address; only packages of an index are installed")
+        return given
 
 
 class Isolation(Value):

@@ -170,3 +170,12 @@ _DECODERS = {
     "$timedelta": lambda inner: datetime.timedelta(*inner),
     "$object": lambda inner: Opaque(inner["type"], inner["repr"]),
 }
+
+
+def has_opaque(data):
+    """Whether an encoded value holds something that has no encoding."""
+    if isinstance(data, list):
+        return any(has_opaque(item) for item in data)
+    if isinstance(data, dict):
+        return "$object" in data or any(has_opaque(item) for item in data.values())
+    return False

@@ -1,0 +1,309 @@
+"""Arguments in, exit code out: 0 passed, 1 the candidate did not pass, 2 usage, 3 we could not find out."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
+
+from runners import choice
+from runners.contract import Environment, Limits, RunnerError
+
+from . import batch, doctor, files, metrics
+from .formats import github, junit, text
+from .models import Report, Submission, Suite
+from .verify import averify, version
+
+__all__ = ["main"]
+
+PASSED, NOT_PASSED, USAGE, INVALID = 0, 1, 2, 3
+
+FORMATS: dict[str, Callable[[Report], str]] = {
+    "text": lambda report: text.render(report) + "\n",
+    "json": lambda report: report.model_dump_json(indent=2) + "\n",
+    "junit": junit.render,
+    "github": github.render,
+}
+
+_LIMIT_HELP = {
+    "wall_seconds": "seconds for the whole job",
+    "cpu_seconds": "seconds of CPU time, all processes together",
+    "test_seconds": "seconds for one test; the others still run",
+    "memory_mb": "MB of memory, all processes together",
+    "processes": "processes and threads at once",
+    "disk_mb": "MB of files that the job may write",
+    "output_kb": "kB that the job may print",
+}
+_ALIASES = {"wall_seconds": ["--timeout"], "memory_mb": ["--memory"]}
+
+
+class _Usage(Exception):
+    """What the caller asked for makes no sense; told in one line."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    try:
+        if getattr(given, "metrics_port", None):
+            metrics.serve(given.metrics_port)
+        status: int = given.run(given)
+        if getattr(given, "metrics_file", None):
+            metrics.write(given.metrics_file)
+        return status
+    except (ValueError, _Usage) as exc:
+        print(f"reproof: {exc}", file=sys.stderr)
+        return USAGE
+    except OSError as exc:
+        print(f"reproof: {exc.filename or ''}: {exc.strerror or exc}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        print("reproof: interrupted; nothing is left running", file=sys.stderr)
+        return 130
+
+
+# --- reproof verify -----------------------------------------------------------
+
+
+def _verify(given: argparse.Namespace) -> int:
+    submission, suite = _what(given)
+    environment = Environment(
+        requirements=_requirements(given.requirements), image=given.image, runtime=given.runtime
+    )
+    report = asyncio.run(
+        averify(
+            submission,
+            suite,
+            runner=given.runner,
+            limits=_limits(given),
+            environment=environment,
+            seed=given.seed,
+            progress=_say,
+        )
+    )
+    _write(FORMATS[given.format](report), given.output)
+    return _status(report)
+
+
+def _what(given: argparse.Namespace) -> tuple[Submission, Suite]:
+    place: Path = given.submission
+    submission = Submission.from_path(place)
+    more = {"workers": given.workers, "options": tuple(given.pytest_option)}
+    if given.suite_from:
+        if given.suite is not None:
+            raise _Usage("give SUITE or --suite-from, not both")
+        return submission, Suite(files=_below(files.read_ref(place, given.suite_from), place), **more)
+    if given.suite is None:
+        raise _Usage("which tests? Give SUITE (a file or a directory) or --suite-from REF:PATH")
+    suite = files.read(given.suite)
+    # A suite that stands inside the submission keeps its place: imports and fixtures rely on it.
+    with contextlib.suppress(ValueError):
+        inside = given.suite.resolve().relative_to(place.resolve())
+        folder = inside.parent if given.suite.is_file() else inside
+        suite = {(folder / path).as_posix(): data for path, data in suite.items()}
+    return submission, Suite(files=suite, **more)
+
+
+def _below(found: dict[str, bytes], place: Path) -> dict[str, bytes]:
+    """Paths from a repository's top, as seen from a submission that may be a folder in it."""
+    folder = place.resolve() if place.is_dir() else place.resolve().parent
+    top = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), folder)
+    prefix = folder.relative_to(top).as_posix()
+    prefix = "" if prefix == "." else prefix + "/"
+    return {path.removeprefix(prefix): data for path, data in found.items()}
+
+
+def _requirements(path: Path | None) -> tuple[str, ...]:
+    if path is None:
+        return ()
+    lines = [line.partition(" #")[0].strip() for line in path.read_text("utf-8").splitlines()]
+    return tuple(line for line in lines if line and not line.startswith("#"))
+
+
+def _limits(given: argparse.Namespace) -> Limits:
+    return Limits(**{name: value for name in _LIMIT_HELP if (value := getattr(given, name)) is not None})
+
+
+def _status(report: Report) -> int:
+    return {"passed": PASSED, "invalid": INVALID}.get(report.verdict, NOT_PASSED)
+
+
+def _write(rendered: str, output: Path | None) -> None:
+    if output is not None:
+        output.write_text(rendered, "utf-8")
+        return
+    with contextlib.suppress(AttributeError):
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a terminal may not be UTF-8
+    sys.stdout.write(rendered)
+
+
+def _say(line: str) -> None:
+    print(f"reproof: {line}", file=sys.stderr, flush=True)
+
+
+# --- reproof batch ------------------------------------------------------------
+
+
+def _batch(given: argparse.Namespace) -> int:
+    with given.jobs.open("rb") as lines:
+        total = sum(1 for line in lines if line.strip())
+    done = batch.finished_ids(given.output) if given.output else set()
+    if done:
+        _say(f"{len(done)} of {total} jobs are in {given.output} already; going on with the rest")
+    with contextlib.ExitStack() as stack:
+        lines = stack.enter_context(given.jobs.open(encoding="utf-8", errors="surrogateescape"))
+        output = stack.enter_context(given.output.open("a", encoding="utf-8")) if given.output else sys.stdout
+        tasks = batch.read_tasks(lines, _limits(given), done)
+        return asyncio.run(_run_batch(tasks, output, max(0, total - len(done)), given))
+
+
+async def _run_batch(tasks: Any, output: TextIO, total: int, given: argparse.Namespace) -> int:
+    status = PASSED
+    bar = batch.ProgressBar(total, sys.stderr)
+    results = batch.stream(tasks, runner=given.runner, workers=given.workers, progress=_say)
+    async with contextlib.aclosing(results):
+        async for task, report in results:
+            output.write(batch.result_line(task, report))
+            output.flush()
+            bar.add(report)
+            status = max(status, _status(report))
+    bar.close()
+    return status
+
+
+# --- reproof doctor, reproof image --------------------------------------------
+
+
+def _doctor(given: argparse.Namespace) -> int:
+    found = asyncio.run(doctor.examine())
+    for finding in found:
+        print(f"{'ok     ' if finding.good else 'missing'}  {finding.subject:<11} {finding.seen}")
+        if finding.step:
+            print(f"         {'':<11} → {finding.step}")
+    if any(finding.sandbox for finding in found):
+        name = "docker" if any(f.sandbox and f.subject == "docker" for f in found) else "bubblewrap"
+        print(f"\n`--runner auto` takes {name} here.")
+        return PASSED
+    print("\nThis machine has no sandbox yet: take one of the steps above.")
+    return INVALID
+
+
+def _image_build(given: argparse.Namespace) -> int:
+    from runners.docker import build_image  # half a second of imports that only this needs
+
+    try:
+        name = asyncio.run(
+            build_image(
+                from_host=given.from_host, requirements=_requirements(given.requirements), progress=_say
+            )
+        )
+    except RunnerError as exc:
+        print(f"reproof: {exc}", file=sys.stderr)
+        return INVALID
+    print(name)
+    return PASSED
+
+
+# --- arguments ----------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"reproof: {message}\nTry: {self.prog} --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="reproof",
+        description="Verify generated code: run tests against it in a throwaway sandbox and say what happened.",
+        epilog="Exit codes: 0 passed, 1 the candidate did not pass, 2 usage, 3 invalid (we could not find out).",
+    )
+    parser.add_argument("--version", action="version", version=f"reproof {version()}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    _add_verify(commands)
+    _add_batch(commands)
+    examine = commands.add_parser("doctor", help="what this machine can do, and how to fix what it cannot")
+    examine.set_defaults(run=_doctor)
+    _add_image(commands)
+    for entry in metadata.entry_points(group="reproof.commands"):
+        entry.load()(commands)
+    return parser
+
+
+def _add_verify(commands: Any) -> None:
+    parser = commands.add_parser(
+        "verify",
+        help="verify one submission",
+        description="Run SUITE against SUBMISSION in a sandbox. Each is a file or a directory; a directory "
+        "is taken without what its .gitignore names, and the suite's files win over the submission's.",
+    )
+    parser.add_argument("submission", type=Path, metavar="SUBMISSION", help="the code to verify")
+    parser.add_argument("suite", type=Path, metavar="SUITE", nargs="?", help="the tests that decide")
+    parser.add_argument(
+        "--suite-from", metavar="REF:PATH", help="take the suite from a git ref of the submission's repository"
+    )
+    parser.add_argument("--requirements", type=Path, metavar="FILE", help="packages that the sandbox must hold")
+    parser.add_argument("--image", help="docker: use this image (needs Python 3.9 and pytest)")
+    parser.add_argument("--runtime", help="docker: the OCI runtime, e.g. runsc for gVisor")
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="run the tests in N processes (xdist)")
+    parser.add_argument("--pytest-option", action="append", default=[], metavar="OPTION", help="pass on to pytest")
+    parser.add_argument("--seed", type=int, default=0, help="for random and Hypothesis (default 0)")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how to write the report (default text)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the report there and not to stdout")
+    _add_common(parser)
+    parser.set_defaults(run=_verify)
+
+
+def _add_batch(commands: Any) -> None:
+    parser = commands.add_parser(
+        "batch",
+        help="verify many jobs from a JSON-lines file",
+        description='One job per line: {"id", "files": {path: text}, "tests": {path: text}, "cases"?, "limits"?, '
+        '"requirements"?}. One result per line: {"id", "verdict", "reward", "report"}, as each job ends. '
+        "A second run with the same --output goes on where the first stopped.",
+    )
+    parser.add_argument("jobs", type=Path, metavar="JOBS.jsonl")
+    parser.add_argument("--output", type=Path, metavar="RESULTS.jsonl", help="append results there (default stdout)")
+    parser.add_argument("--workers", type=int, metavar="N", help="jobs at once (default: one per core)")
+    _add_common(parser)
+    parser.set_defaults(run=_batch)
+
+
+def _add_image(commands: Any) -> None:
+    parser = commands.add_parser("image", help="the sandbox image for the docker runner")
+    build = parser.add_subparsers(required=True, metavar="build", parser_class=_Parser).add_parser(
+        "build",
+        help="build it, unless the engine has it",
+        description="Build the sandbox image and print its name, which is made of what is in it.",
+    )
+    build.add_argument("--from-host", action="store_true", help="from this machine's Python; needs no registry")
+    build.add_argument("--requirements", type=Path, metavar="FILE", help="packages to put in, as a layer on top")
+    build.set_defaults(run=_image_build)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runner",
+        choices=choice.NAMES,
+        help="where to run (default: [tool.reproof] runner in pyproject.toml, or auto: docker if an engine "
+        "answers, else bubblewrap; `process` is not a sandbox)",
+    )
+    limits = parser.add_argument_group("limits")
+    for name, field in Limits.model_fields.items():
+        number = int if isinstance(field.default, int) and name not in ("wall_seconds", "cpu_seconds", "test_seconds") else float
+        flags = [*_ALIASES.get(name, []), "--" + name.replace("_", "-")]
+        limits.add_argument(
+            *flags, dest=name, type=number, metavar="N", help=f"{_LIMIT_HELP[name]} (default {field.default})"
+        )
+    measured = parser.add_argument_group("metrics")
+    measured.add_argument("--metrics-port", type=int, metavar="PORT", help="serve Prometheus metrics on loopback")
+    measured.add_argument("--metrics-file", type=Path, metavar="FILE", help="write them to a file at the end")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Files by relative path: from a file, a directory, or a git ref; checked before anything starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+import pathspec
+
+__all__ = ["check_path", "check_together", "read", "read_ref"]
+
+LONGEST_NAME = 255
+LONGEST_PATH = 3_000
+MOST_BYTES = 128 * 1024 * 1024
+ALWAYS_IGNORED = (".git/", "__pycache__/", "*.pyc")
+
+
+def check_path(path: object) -> None:
+    """A ValueError unless it is a relative path that stays inside the workspace."""
+    if not isinstance(path, str):
+        raise ValueError(f"path {path!r}: not a string")
+    reason = _why_bad(path)
+    if reason:
+        shown = path if len(path) <= 80 else path[:77] + "..."
+        raise ValueError(f"path {shown!r}: {reason}")
+
+
+def _why_bad(path: str) -> str | None:
+    if not path:
+        return "is empty"
+    if "\0" in path:
+        return "holds a NUL"
+    if path.startswith("/"):
+        return "is absolute; paths are relative to the workspace"
+    parts = path.split("/")
+    if ".." in parts:
+        return "leaves the workspace with '..'"
+    if "" in parts or "." in parts:
+        return "has an empty or '.' part"
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        return "cannot be a file name"
+    if len(encoded) > LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in parts):
+        return "is longer than a file system takes"
+    return None
+
+
+def check_together(files: Mapping[str, object]) -> None:
+    """A ValueError if one path is needed both as a file and as a directory."""
+    for path in files:
+        for parent in PurePosixPath(path).parents:
+            if str(parent) in files:
+                raise ValueError(f"path {path!r}: {str(parent)!r} is a file, and would have to be a directory")
+
+
+def read(path: Path) -> dict[str, bytes]:
+    """A file under its own name, or a directory without what its `.gitignore` files name.
+
+    Raises:
+        ValueError: it is not there, a link leads out of it, or it is too large.
+    """
+    if path.is_file():
+        return {path.name: path.read_bytes()}
+    if not path.is_dir():
+        raise ValueError(f"path {str(path)!r}: no such file or directory")
+    found: dict[str, bytes] = {}
+    size = 0
+    for name in _walk(path):
+        target = path / name
+        if target.is_symlink() and not target.resolve().is_relative_to(path.resolve()):
+            raise ValueError(f"path {name!r}: is a link that leads out of {str(path)!r}")
+        if not target.is_file():
+            continue
+        found[name] = target.read_bytes()
+        size += len(found[name])
+        if size > MOST_BYTES:
+            raise ValueError(f"path {str(path)!r}: holds more than {MOST_BYTES >> 20} MB; name a smaller directory")
+    return found
+
+
+def _walk(root: Path) -> Iterator[str]:
+    """Relative paths of the files that are not ignored, sorted."""
+    rules: list[tuple[str, pathspec.PathSpec]] = [("", _spec(ALWAYS_IGNORED))]
+    for folder, folders, names in os.walk(root):
+        relative = os.path.relpath(folder, root)
+        prefix = "" if relative == "." else relative.replace(os.sep, "/") + "/"
+        rules = [rule for rule in rules if prefix.startswith(rule[0])]
+        if ".gitignore" in names:
+            text = (Path(folder) / ".gitignore").read_text("utf-8", "replace")
+            rules.append((prefix, _spec(text.splitlines())))
+        folders[:] = sorted(name for name in folders if not _ignored(rules, prefix + name + "/"))
+        for name in sorted(names):
+            if not _ignored(rules, prefix + name):
+                yield prefix + name
+
+
+def _spec(lines: Iterable[str]) -> pathspec.PathSpec:
+    return pathspec.GitIgnoreSpec.from_lines(lines)
+
+
+def _ignored(rules: list[tuple[str, pathspec.PathSpec]], path: str) -> bool:
+    """The deepest `.gitignore` that has an opinion decides, as in git."""
+    ignored = False
+    for prefix, spec in rules:
+        verdict = spec.check_file(path.removeprefix(prefix)).include
+        if verdict is not None:
+            ignored = verdict
+    return ignored
+
+
+def read_ref(repository: Path, reference: str) -> dict[str, bytes]:
+    """The files of `REF:PATH` in a repository, by their path from its top.
+
+    Raises:
+        ValueError: there is no such repository, ref or path.
+    """
+    ref, colon, path = reference.partition(":")
+    if not ref or not colon:
+        raise ValueError(f"{reference!r} is not REF:PATH, e.g. main:tests")
+    folder = repository if repository.is_dir() else repository.parent
+    top = Path(_git(folder, "rev-parse", "--show-toplevel").decode().strip())
+    listed = _git(top, "ls-tree", "-r", "-z", "--full-tree", ref, "--", path or ".")
+    found = {}
+    for entry in listed.split(b"\0"):
+        if not entry:
+            continue
+        details, _, name = entry.partition(b"\t")
+        mode, kind, digest = details.decode().split()
+        if kind == "blob" and mode != "120000":
+            found[os.fsdecode(name)] = _git(top, "cat-file", "blob", digest)
+    if not found:
+        raise ValueError(f"{reference!r}: {path!r} holds no file at {ref!r}")
+    return found
+
+
+def _git(folder: Path, *arguments: str) -> bytes:
+    # The repository is the candidate's: none of its hooks, filters or configured programs may run.
+    command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except FileNotFoundError:
+        raise ValueError("git is not installed, and a suite was to be taken from a git ref") from None
+    if done.returncode:
+        raise ValueError(f"git {arguments[0]}: {done.stderr.decode('utf-8', 'replace').strip()}")
+    return done.stdout

@@ -1,0 +1,136 @@
+"""A report for a person at a terminal: the verdict first, then each failure with its evidence."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..models import ErrorInfo, Failure, Frame, Report
+
+__all__ = ["describe", "render"]
+
+MOST_FAILURES = 20
+MOST_LINES = 30
+
+
+def render(report: Report) -> str:
+    """The whole report as plain text, at most `MOST_FAILURES` failures of it."""
+    lines = [f"{report.verdict.upper()}: {report.reason}"]
+    for failure in report.failures[:MOST_FAILURES]:
+        lines += ["", *describe(failure)]
+    missing = len(report.failures) - MOST_FAILURES
+    if missing > 0:
+        lines += ["", f"... and {missing} more failures (all of them are in --format json)"]
+    if report.output.strip() and report.verdict not in ("passed", "failed"):
+        lines += ["", *_block("written outside of any test", report.output)]
+    lines += ["", *_footer(report)]
+    return "\n".join(lines)
+
+
+def describe(failure: Failure) -> Iterator[str]:
+    yield _title(failure)
+    if failure.assertion is not None:
+        yield from _assertion(failure)
+    elif failure.exception is not None:
+        yield from _indented(_error_line(failure.exception), 4)
+    else:
+        yield from _indented(failure.message, 4)
+    for line in _frames(failure):
+        yield "    " + line
+    if failure.exception is not None:
+        yield from _causes(failure.exception)
+    if failure.hypothesis is not None:
+        yield from _block("falsifying example", failure.hypothesis.example, 4)
+        yield f"    reproduce with: seed={failure.hypothesis.seed}"
+    for name, captured in (("stdout", failure.stdout), ("stderr", failure.stderr), ("log", failure.log)):
+        if captured.strip():
+            yield from _block(name, captured, 4)
+    for warning in failure.warnings[:5]:
+        yield f"    {warning.category}: {warning.message.splitlines()[0] if warning.message else ''}"
+    if failure.stack:
+        yield from _block("stuck at", failure.stack, 4)
+
+
+def _title(failure: Failure) -> str:
+    name = failure.nodeid or "the run"
+    subtest = f" {failure.subtest}" if failure.subtest else ""
+    phase = "" if failure.phase == "call" else f" in {failure.phase}"
+    return f"✗ {name}{subtest}{phase}"
+
+
+def _assertion(failure: Failure) -> Iterator[str]:
+    found = failure.assertion
+    assert found is not None
+    if found.explanation:
+        yield from _indented(found.explanation, 4)
+    else:
+        yield from _indented(failure.message, 4)
+    if len(found.left) + len(found.right) < 400:
+        yield f"    got       {found.left}"
+        yield f"    expected  {'' if found.operator == '==' else found.operator + ' '}{found.right}"
+
+
+def _frames(failure: Failure) -> Iterator[str]:
+    own = [frame for frame in failure.frames if frame.owner != "library"]
+    if not own:
+        own = list(failure.frames[-3:])
+    shown = own if len(own) <= 8 else own[:3] + own[-5:]
+    for index, frame in enumerate(shown):
+        if len(own) > 8 and index == 3:
+            yield f"... {len(own) - 8 + failure.frames_cut} frames more ..."
+        yield f"{frame.path}:{frame.line} in {frame.function}" + (f": {frame.source}" if frame.source else "")
+    last = next((frame for frame in reversed(own) if frame.owner == "submission"), None)
+    if last is not None and last.locals:
+        yield f"  with {_locals(last)}"
+
+
+def _locals(frame: Frame) -> str:
+    shown = ", ".join(f"{name}={value}" for name, value in list(frame.locals.items())[:8])
+    return textwrap.shorten(shown, 300, placeholder=" ...")
+
+
+def _causes(error: ErrorInfo) -> Iterator[str]:
+    cause, explicit = error.cause, error.explicit_cause
+    while cause is not None:
+        yield from _indented(("because of " if explicit else "while handling ") + _error_line(cause), 4)
+        for frame in cause.frames[-1:]:
+            yield f"    {frame.path}:{frame.line} in {frame.function}: {frame.source}"
+        cause, explicit = cause.cause, cause.explicit_cause
+    for inner in error.group:
+        yield from _indented("with " + _error_line(inner), 4)
+
+
+def _error_line(error: ErrorInfo) -> str:
+    return f"{error.type}: {error.message}" if error.message else error.type
+
+
+def _indented(text: str, by: int) -> Iterator[str]:
+    lines = text.splitlines()
+    for line in lines[:MOST_LINES]:
+        yield " " * by + line
+    if len(lines) > MOST_LINES:
+        yield " " * by + f"[... {len(lines) - MOST_LINES} lines cut ...]"
+
+
+def _block(name: str, text: str, by: int = 0) -> Iterator[str]:
+    yield " " * by + f"{name}:"
+    yield from _indented(text.strip("\n"), by + 2)
+
+
+def _footer(report: Report) -> Iterator[str]:
+    for note in report.notes:
+        yield f"note: {note}"
+    if report.counts:
+        yield "tests: " + ", ".join(f"{count} {name}" for name, count in sorted(report.counts.items()))
+    if report.isolation is not None:
+        found = report.isolation
+        yield f"sandbox: {found.runner}; network {found.network}; files {found.filesystem};"
+        yield f"         processes {found.processes}; memory {found.memory}; user {found.user}"
+        measured = report.measurements
+        yield (
+            f"took {measured.total_seconds:.2f} s (start {measured.start_seconds:.2f}, "
+            f"run {measured.collect_seconds + measured.run_seconds:.2f}), "
+            f"{measured.cpu_seconds:.2f} s CPU, {measured.peak_memory_mb:.0f} MB peak"
+        )

@@ -1,0 +1,340 @@
+"""What you hand in and what you get back: frozen values.
+
+Submission and suite go in, a `Report` comes out. A wrong field is a `ValueError`
+that names it, before anything is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import ConfigDict, Field, computed_field, field_validator, model_validator
+
+from runners.contract import Environment, Isolation, Limits, Value
+from runners.guest import values
+
+from . import files
+from .formats import text
+
+__all__ = [
+    "Assertion",
+    "Case",
+    "Environment",
+    "ErrorInfo",
+    "Failure",
+    "Frame",
+    "HypothesisInfo",
+    "Isolation",
+    "Limits",
+    "Measurements",
+    "Report",
+    "Submission",
+    "Suite",
+    "TestResult",
+    "Verdict",
+    "WarningInfo",
+]
+
+Verdict = Literal[
+    "passed",
+    "failed",
+    "broken",
+    "timeout",
+    "out_of_memory",
+    "crashed",
+    "limit",
+    "tampered",
+    "no_tests",
+    "invalid",
+]
+
+Phase = Literal["collect", "setup", "call", "teardown"]
+
+Kind = Literal["assertion", "exception", "syntax", "import", "timeout", "exit", "skip", "memory", "recursion", "lost"]
+
+Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "timeout", "not_run"]
+
+_Files = Mapping[str, str | bytes]
+
+
+def _as_bytes(given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    checked = {}
+    for path, data in given.items():
+        files.check_path(path)
+        checked[path] = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
+    files.check_together(checked)
+    return checked
+
+
+class Submission(Value):
+    """The candidate's files, by relative path. Hostile until proven otherwise."""
+
+    files: dict[str, bytes]
+
+    _check_files = field_validator("files", mode="before")(_as_bytes)
+
+    @classmethod
+    def from_code(cls, code: str, path: str = "solution.py") -> Self:
+        return cls(files={path: code})
+
+    @classmethod
+    def from_files(cls, given: _Files) -> Self:
+        return cls(files=dict(given))
+
+    @classmethod
+    def from_path(cls, path: str | Path) -> Self:
+        """A file, or a directory without what its `.gitignore` names."""
+        return cls(files=files.read(Path(path)))
+
+
+class Case(Value):
+    """One call and what must come of it. The expectation never enters the sandbox.
+
+    - `call="solution.add", args=[1, 2], expected=3`
+    - `call="solution.Stack.pop", init=[[1, 2]], expected=2`: a method of a constructed object
+    - `call="solution.parse", args=["x"], raises="ValueError", match="bad"`
+    - `stdin="1 2\\n", stdout="3\\n"`: a whole program, `program` (solution.py) run as a script
+
+    Types matter: `3` is not `3.0` and not `True`, a list is not a tuple. `approx` takes
+    numbers within that relative or absolute tolerance instead. nan equals nan.
+    """
+
+    call: str | None = None
+    args: list[Any] = Field(default_factory=list)
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    init: list[Any] | None = None
+    init_kwargs: dict[str, Any] = Field(default_factory=dict)
+    expected: Any = None
+    raises: str | None = None
+    match: str | None = None
+    approx: float | None = Field(None, gt=0)
+    program: str = "solution.py"
+    stdin: str | None = None
+    stdout: str | None = None
+    name: str | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.call is None and self.stdin is None and self.stdout is None:
+            raise ValueError("needs `call`, or `stdin` and `stdout` for a whole program")
+        if self.call is not None and not all(part.isidentifier() for part in self.call.split(".")):
+            raise ValueError(f"call: {self.call!r} is not a dotted name such as solution.add")
+        if self.call is not None and "." not in self.call:
+            raise ValueError(f"call: {self.call!r} names no module; write e.g. solution.{self.call}")
+        if self.call is None:
+            files.check_path(self.program)
+        if self.expects_value and self.raises is not None:
+            raise ValueError("has both `expected` and `raises`; one of them")
+        if not self.expects_value and self.raises is None and self.stdout is None:
+            raise ValueError("expects nothing: give `expected`, `raises` or `stdout`")
+        if self.match is not None and self.raises is None:
+            raise ValueError("`match` goes with `raises`")
+        for name in ("args", "kwargs", "init", "init_kwargs", "expected"):
+            _encodable(name, getattr(self, name))
+        return self
+
+    @property
+    def expects_value(self) -> bool:
+        return "expected" in self.model_fields_set
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """From a job line, where values that JSON lacks are written as `{"$tuple": [1, 2]}` and the like."""
+        decoded = dict(data)
+        for name in ("args", "kwargs", "init", "init_kwargs", "expected"):
+            if name in decoded:
+                decoded[name] = values.decode(decoded[name])
+        return cls(**decoded)
+
+
+def _encodable(name: str, value: Any) -> None:
+    if values.has_opaque(values.encode(value)):
+        raise ValueError(
+            f"{name}: {value!r} cannot cross into a sandbox; use JSON values, tuple, set, frozenset, bytes, "
+            "complex, Decimal, Fraction, range, datetime and its kin, nan or inf"
+        )
+
+
+class Suite(Value):
+    """What decides: pytest files, declarative cases, or both."""
+
+    files: dict[str, bytes] = Field(default_factory=dict)
+    cases: tuple[Case, ...] = ()
+    workers: int = Field(0, ge=0, le=64)
+    """pytest-xdist workers; 0 runs in one process."""
+    options: tuple[str, ...] = ()
+    """More options for pytest, e.g. `-k`, `-m`, `--doctest-modules`."""
+
+    _check_files = field_validator("files", mode="before")(_as_bytes)
+
+    @model_validator(mode="after")
+    def _is_not_empty(self) -> Self:
+        if not self.files and not self.cases:
+            raise ValueError("has neither files nor cases: there is nothing to verify against")
+        return self
+
+    @classmethod
+    def from_code(cls, code: str, path: str = "test_solution.py", **more: Any) -> Self:
+        return cls(files={path: code}, **more)
+
+    @classmethod
+    def from_files(cls, given: _Files, **more: Any) -> Self:
+        return cls(files=dict(given), **more)
+
+    @classmethod
+    def from_cases(cls, cases: Iterable[Case], **more: Any) -> Self:
+        return cls(cases=tuple(cases), **more)
+
+    @classmethod
+    def from_path(cls, path: str | Path, **more: Any) -> Self:
+        """A test file, or a directory of them without what its `.gitignore` names."""
+        return cls(files=files.read(Path(path)), **more)
+
+
+class Frame(Value):
+    path: str
+    line: int
+    function: str
+    source: str
+    owner: Literal["suite", "submission", "library"]
+    locals: dict[str, str] = Field(default_factory=dict)
+    locals_cut: int = 0
+
+
+class ErrorInfo(Value):
+    """An exception and what led to it."""
+
+    type: str
+    module: str = ""
+    message: str = ""
+    notes: tuple[str, ...] = ()
+    missing: str | None = None
+    """The module that an import did not find."""
+    cause: ErrorInfo | None = None
+    explicit_cause: bool = False
+    """True for `raise ... from cause`."""
+    group: tuple[ErrorInfo, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    frames_cut: int = 0
+
+
+class Assertion(Value):
+    operator: str
+    left: str
+    right: str
+    diff: str = ""
+    explanation: str = ""
+    """pytest's own words."""
+
+
+class HypothesisInfo(Value):
+    example: str
+    seed: int
+
+
+class Failure(Value):
+    """One thing that went wrong, with what an engineer would want to know."""
+
+    nodeid: str
+    phase: Phase
+    kind: Kind
+    message: str
+    """One line."""
+    exception: ErrorInfo | None = None
+    assertion: Assertion | None = None
+    frames: tuple[Frame, ...] = ()
+    frames_cut: int = 0
+    place: str | None = None
+    """`path:line` in the candidate's own code."""
+    test_place: str | None = None
+    """`path:line` in the suite."""
+    hypothesis: HypothesisInfo | None = None
+    subtest: str | None = None
+    stack: str | None = None
+    """Where a test was stuck when it was stopped."""
+    stdout: str = ""
+    stderr: str = ""
+    log: str = ""
+    warnings: tuple[WarningInfo, ...] = ()
+    seconds: float = 0
+
+
+class WarningInfo(Value):
+    category: str
+    message: str
+    path: str = ""
+    line: int = 0
+    nodeid: str = ""
+
+
+class TestResult(Value):
+    __test__ = False  # not a test class, whatever pytest thinks of the name
+
+    nodeid: str
+    outcome: Outcome
+    seconds: float = 0
+    reason: str = ""
+    """Why it was skipped or is expected to fail."""
+
+
+class Measurements(Value):
+    """Where the time went, by the host's clock, and what the kernel accounted for."""
+
+    total_seconds: float = 0
+    queue_seconds: float = 0
+    start_seconds: float = 0
+    send_seconds: float = 0
+    collect_seconds: float = 0
+    run_seconds: float = 0
+    judge_seconds: float = 0
+    cpu_seconds: float = 0
+    peak_memory_mb: float = 0
+    output_bytes: int = 0
+    leftover_processes: int = 0
+    restarts: int = 0
+
+
+class Report(Value):
+    """The answer. `print(report)` is for a person, `report.model_dump_json()` for a program."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    verdict: Verdict
+    reason: str
+    """One line: why this verdict."""
+    counts: dict[str, int] = Field(default_factory=dict)
+    tests: tuple[TestResult, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    warnings: tuple[WarningInfo, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is worth knowing and did not decide."""
+    output: str = ""
+    """What the candidate wrote outside of any test."""
+    runner: str = ""
+    isolation: Isolation | None = None
+    limits: Limits = Field(default_factory=Limits)
+    measurements: Measurements = Field(default_factory=Measurements)
+    seed: int = 0
+    python: str = ""
+    pytest: str = ""
+    version: str = ""
+
+    @computed_field  # type: ignore[prop-decorator]  # mypy does not know this decorator's order
+    @property
+    def reward(self) -> float | None:
+        """1 for passed, 0 for every other verdict of the candidate, None where we could not find out."""
+        if self.verdict == "invalid":
+            return None
+        return 1.0 if self.verdict == "passed" else 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict == "passed"
+
+    def __str__(self) -> str:
+        return text.render(self)
+

@@ -1,0 +1,37 @@
+"""`[tool.reproof]` of the nearest pyproject.toml: the defaults of a project."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from runners.choice import NAMES
+
+__all__ = ["default_runner"]
+
+
+def default_runner() -> str:
+    """The project's runner, or `auto`.
+
+    Raises:
+        ValueError: the setting is wrong; the message names file and key.
+    """
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        path = folder / "pyproject.toml"
+        if path.is_file():
+            return _runner_in(path)
+    return "auto"
+
+
+def _runner_in(path: Path) -> str:
+    try:
+        table = tomllib.loads(path.read_text("utf-8")).get("tool", {}).get("reproof", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise ValueError(f"{path}: cannot be read: {exc}") from None
+    unknown = set(table) - {"runner"}
+    if unknown:
+        raise ValueError(f"{path}: [tool.reproof] has no key {sorted(unknown)[0]!r}; it knows `runner`")
+    runner = table.get("runner", "auto")
+    if runner not in NAMES:
+        raise ValueError(f"{path}: [tool.reproof] runner = {runner!r}; there are {', '.join(NAMES)}")
+    return str(runner)

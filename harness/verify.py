@@ -1,0 +1,194 @@
+"""verify() and averify(): prepare → run → judge → record. The one path.
+
+The synchronous functions run on one event loop in a thread of its own, so they
+may be called from any thread and from inside a running event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import cache
+from importlib import metadata
+from typing import Any, TypeVar
+
+from runners import session
+from runners.choice import choose
+from runners.contract import Environment, Job, Limits, Outcome, Runner, RunnerError
+
+from . import cases, metrics, settings
+from .judge import judge
+from .models import Measurements, Report, Submission, Suite
+
+__all__ = ["averify", "entered", "run_blocking", "verify"]
+
+T = TypeVar("T")
+Progress = Callable[[str], None]
+OnEvent = Callable[[dict[str, Any]], None]
+
+
+def verify(
+    submission: Submission,
+    suite: Suite,
+    *,
+    runner: str | Runner | None = None,
+    limits: Limits | None = None,
+    environment: Environment | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Report:
+    """Run the suite against the submission in a sandbox; see `averify`."""
+    return run_blocking(
+        averify(
+            submission,
+            suite,
+            runner=runner,
+            limits=limits,
+            environment=environment,
+            seed=seed,
+            progress=progress,
+        )
+    )
+
+
+async def averify(
+    submission: Submission,
+    suite: Suite,
+    *,
+    runner: str | Runner | None = None,
+    limits: Limits | None = None,
+    environment: Environment | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    on_event: OnEvent | None = None,
+    queue_seconds: float = 0.0,
+) -> Report:
+    """Run the suite against the submission in a sandbox, and judge.
+
+    Whatever the candidate does is a verdict. Whatever we could not find out is the
+    verdict `invalid`, with the reason and what to do about it, and a reward of None.
+
+    `runner` is a name, or a runner that is already entered and is then not closed here;
+    None takes `[tool.reproof] runner` of the nearest pyproject.toml, or `auto`.
+    Cancelling ends the sandbox, and all in it, before this returns.
+
+    Raises:
+        ValueError: an argument is wrong; nothing was started.
+    """
+    begun = time.perf_counter()
+    limits = limits or Limits()
+    job = prepare(submission, suite, limits, environment or Environment(), seed)
+    name = runner if isinstance(runner, str) else getattr(runner, "name", "")
+    try:
+        async with entered(runner, progress) as ready:
+            name = ready.name
+            async with ready.open(job.environment, job.limits) as sandbox:
+                outcome = await session.run(sandbox, job, on_event)
+    except RunnerError as exc:
+        report = Report(verdict="invalid", reason=str(exc), runner=name or "auto", limits=limits, version=version())
+        metrics.record(report, error=type(exc).__name__)
+        return report
+    total = time.perf_counter() - begun
+    report = conclude(outcome, suite, job, {"queue": queue_seconds}, total)
+    metrics.record(report)
+    return report
+
+
+def prepare(submission: Submission, suite: Suite, limits: Limits, environment: Environment, seed: int) -> Job:
+    """The job, without anything that is expected of it."""
+    ids = cases.case_ids(suite.cases)
+    return Job(
+        submission=submission.files,
+        suite=suite.files,
+        calls=tuple(cases.call_of(case, nodeid) for case, nodeid in zip(suite.cases, ids, strict=True)),
+        workers=suite.workers,
+        options=suite.options,
+        seed=seed,
+        limits=limits,
+        environment=environment,
+    )
+
+
+def conclude(outcome: Outcome, suite: Suite, job: Job, waited: dict[str, float], total: float) -> Report:
+    begun = time.perf_counter()
+    result = judge(outcome, suite.cases, job.limits)
+    parts = outcome.parts.values()
+    seconds = {f"{name}_seconds": spent for name, spent in {**outcome.seconds, **waited}.items()}
+    # What the runner spent before the guest could be spoken to is starting, too.
+    seconds["start_seconds"] += max(0.0, total - sum(outcome.seconds.values()))
+    return Report(
+        verdict=result.verdict,
+        reason=result.reason,
+        counts=result.counts,
+        tests=tuple(result.tests),
+        failures=tuple(result.failures),
+        warnings=tuple(result.warnings),
+        notes=tuple(result.notes),
+        output="".join(part.output for part in parts),
+        runner=outcome.isolation.runner,
+        isolation=outcome.isolation,
+        limits=job.limits,
+        measurements=Measurements(
+            total_seconds=total,
+            judge_seconds=time.perf_counter() - begun,
+            cpu_seconds=sum(part.cpu_seconds for part in parts),
+            peak_memory_mb=max((part.peak_memory_mb for part in parts), default=0),
+            output_bytes=sum(part.output_bytes for part in parts),
+            leftover_processes=sum(part.leftover_processes for part in parts),
+            restarts=sum(part.restarts for part in parts),
+            **seconds,
+        ),
+        seed=job.seed,
+        python=str(outcome.guest.get("python", "")),
+        pytest=str(outcome.guest.get("pytest", "")),
+        version=version(),
+    )
+
+
+@contextlib.asynccontextmanager
+async def entered(runner: str | Runner | None, progress: Progress | None) -> AsyncIterator[Runner]:
+    """The runner that is meant, ready to open sandboxes."""
+    if runner is not None and not isinstance(runner, str):
+        yield runner
+        return
+    async with await choose(runner or settings.default_runner(), progress) as chosen:
+        yield chosen
+
+
+@cache
+def version() -> str:
+    return metadata.version("reproof")
+
+
+def run_blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Run it on our own event loop and wait; an interrupt cancels it and waits for its clean-up."""
+    future = asyncio.run_coroutine_threadsafe(work, _loop())
+    try:
+        return future.result()
+    except BaseException:
+        if not future.done():
+            future.cancel()
+            with contextlib.suppress(BaseException):
+                future.result(timeout=60)
+        raise
+
+
+_starting = threading.Lock()
+
+
+@cache
+def _started_loop(pid: int) -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="reproof", daemon=True).start()
+    return loop
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """One loop for this process; a fork has no thread of ours and gets its own."""
+    import os
+
+    with _starting:
+        return _started_loop(os.getpid())

@@ -1,0 +1,419 @@
+"""A container per sandbox, through testcontainers.
+
+**The stream.** The guest speaks over the container's own stdin and stdout, attached
+before the container starts: a guest that dies at once is still heard. Its stdin
+closes with our end of the stream, so when we are killed the guest ends by itself.
+
+**Users.** The supervisor is the container's root, with only the capabilities that
+it takes to become another user for the candidate and to kill that user's processes.
+
+**Leftovers.** testcontainers would start Ryuk, a second container that removes
+those of a dead process. Its image cannot be pulled everywhere and it wants the
+engine's socket, so our containers start without it, and without touching the
+setting that a caller may rely on for containers of their own. Instead each of
+ours names its owner in labels, and a sweep at entry and exit removes those whose
+owner is dead.
+
+No exception of docker, testcontainers or requests leaves this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import docker  # type: ignore[import-untyped]
+import requests
+from docker.errors import APIError, DockerException, NotFound  # type: ignore[import-untyped]
+from docker.types import LogConfig, Ulimit  # type: ignore[import-untyped]
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.docker_client import get_docker_host
+
+from . import guest, images, owners
+from .contract import (
+    Autopsy,
+    Environment,
+    GuestSettings,
+    Isolation,
+    Limits,
+    RunnerLost,
+    RunnerUnavailable,
+    Sandbox,
+)
+from .rootfs import SANDBOX_UID
+
+__all__ = ["DockerRunner", "Engine", "build_image", "find_engine", "sweep"]
+
+NAME = "docker"
+WORKSPACE = "/job"
+OVERHEAD_MB = 96
+"""Our own processes in the container; tmpfs pages are charged too, so `disk_mb` comes on top."""
+SHARED_MEMORY_MB = 64
+OTHER_TEMPORARY_MB = 16
+"""/tmp of an image that is not ours. In ours it is a part of the workspace."""
+MOST_CPUS = 4
+CAPABILITIES = ["SETUID", "SETGID", "KILL"]
+CONNECT_SECONDS = 20
+KEPT_ERRORS = 16_384
+EXIT_SECONDS = 5
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine that answers, and what it can do."""
+
+    host: str | None
+    version: str
+    api: str
+    cgroup: str
+    """Version of its cgroups, `1` or `2`; empty where it has none to limit with."""
+    seccomp: bool
+    cpus: int
+    runtime: str
+    """What a container gets that asks for no runtime."""
+
+
+async def find_engine(host: str | None = None) -> Engine:
+    """The engine at `host`, or else where docker's own settings point.
+
+    Raises:
+        RunnerUnavailable: none answers; the message says why and what to do.
+    """
+    return await asyncio.to_thread(_find_engine, host)
+
+
+async def build_image(
+    host: str | None = None,
+    *,
+    from_host: bool = False,
+    requirements: Iterable[str] = (),
+    progress: images.Progress | None = None,
+) -> str:
+    """Build the sandbox image unless the engine has it; return its name.
+
+    Raises:
+        RunnerUnavailable: it could not be built.
+    """
+    engine = await find_engine(host)
+
+    def build() -> str:
+        with _translated("build the image"), _client(engine) as client:
+            return images.build(client, from_host=from_host, requirements=requirements, progress=progress)
+
+    return await asyncio.to_thread(build)
+
+
+class DockerRunner:
+    name = NAME
+
+    def __init__(self, host: str | None = None, progress: Callable[[str], None] | None = None) -> None:
+        self._host = host
+        self._progress = progress
+        self._engine: Engine | None = None
+
+    async def __aenter__(self) -> Self:
+        self._engine = await find_engine(self._host)
+        await asyncio.to_thread(sweep, self._engine)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            with suppress(RunnerUnavailable):  # an engine that is gone has nothing to sweep
+                await _to_the_end(asyncio.to_thread(sweep, engine))
+
+    @asynccontextmanager
+    async def open(self, environment: Environment, limits: Limits) -> AsyncIterator[Sandbox]:
+        assert self._engine is not None, "use `async with DockerRunner() as runner`"
+        engine = self._engine
+        image = await asyncio.to_thread(self._image, engine, environment)
+        container = await asyncio.to_thread(_container, engine, image, environment, limits)
+        try:
+            await _to_the_end(asyncio.to_thread(container.start))
+            reader, writer = await asyncio.open_connection(sock=container.stream)
+            isolation, settings = _isolation(engine, environment, limits), _settings(engine, environment)
+            try:
+                yield _Sandbox(container, reader, writer, isolation, settings)
+            finally:
+                writer.transport.abort()
+        finally:
+            await _to_the_end(asyncio.to_thread(container.stop))
+
+    def _image(self, engine: Engine, environment: Environment) -> str:
+        with _translated("get the image"), _client(engine) as client:
+            return images.ensure(client, environment, self._progress)
+
+
+def sweep(engine: Engine) -> None:
+    """Remove the containers of owners on this machine that are dead, and only those."""
+    with _translated("remove what a dead process left"), _client(engine) as client:
+        for found in client.api.containers(all=True, filters={"label": owners.of_this_host()}):
+            if not owners.is_alive(found["Labels"]):
+                with suppress(NotFound):
+                    client.api.remove_container(found["Id"], force=True, v=True)
+
+
+class _Container(DockerContainer):
+    """Attached before it starts, and unknown to Ryuk."""
+
+    stream: socket.socket | None = None
+
+    def start(self) -> Self:
+        client = self.get_docker_client()
+        with _translated("create the container"):
+            self._container = client.create(
+                self.image,
+                command=self._command,
+                environment=self.env,
+                name=self._name,
+                tmpfs=self.tmpfs,
+                **self._kwargs,
+            )
+            self.stream = _attach(self._container)
+        with _translated("start the container", started=True):
+            client.start(self._container)
+        return self
+
+    def stop(self, force: bool = True, delete_volume: bool = True) -> None:
+        """Kill it and remove it, also where we never heard whether it was created."""
+        client = self.get_docker_client().client
+        with _translated(f"remove {self._name}", started=True), closing(client), suppress(NotFound):
+            client.api.remove_container(self._name, force=force, v=delete_volume)
+        if self.stream is not None:
+            self.stream.close()
+
+    def state(self, seconds: int) -> Mapping[str, Any]:
+        """How it ended, once it has; it gets some seconds for that."""
+        api = self.get_docker_client().client.api
+        with suppress(requests.RequestException):
+            api.wait(self._name, timeout=seconds)
+        return dict(api.inspect_container(self._name)["State"])
+
+
+def _attach(container: Any) -> socket.socket:
+    raw = container.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    stream = socket.socket(fileno=os.dup(raw.fileno()))
+    raw._response.close()
+    return stream
+
+
+def _container(engine: Engine, image: str, environment: Environment, limits: Limits) -> _Container:
+    """Everything that is asked of the engine for one sandbox. Nothing is created yet."""
+    memory = limits.memory_mb + limits.disk_mb + OVERHEAD_MB
+    container = _Container(image, docker_client_kw={"version": engine.api, **_where(engine.host)})
+    container.image = image  # without the prefix that testcontainers may be told to put before names
+    container.with_name(f"reproof-{uuid.uuid4().hex}")
+    container.with_command(list(guest.COMMAND))
+    container.with_envs(**{name: value for name, value in guest.VARIABLES.items() if name != "PATH"})
+    container.with_tmpfs_mount(WORKSPACE, f"size={limits.disk_mb}m,mode=1777,exec")
+    if environment.image is not None:
+        for folder in ("/tmp", *_volumes(container, image)):
+            container.with_tmpfs_mount(folder, f"size={min(limits.disk_mb, OTHER_TEMPORARY_MB)}m,mode=1777")
+    return container.with_kwargs(
+        entrypoint=["python"],
+        working_dir="/",
+        user="0:0",
+        labels=owners.labels(),
+        hostname="sandbox",
+        stdin_open=True,
+        init=False,
+        healthcheck={"test": ["NONE"]},
+        log_config=LogConfig(type="none"),
+        network="none",
+        ipc_mode="private",
+        cgroupns="private",
+        read_only=True,
+        cap_drop=["ALL"],
+        cap_add=CAPABILITIES,
+        security_opt=["no-new-privileges"],
+        runtime=environment.runtime,
+        mem_limit=f"{memory}m",
+        memswap_limit=f"{memory}m",
+        shm_size=f"{min(limits.disk_mb, SHARED_MEMORY_MB)}m",
+        pids_limit=limits.processes + 2,
+        nano_cpus=min(engine.cpus, MOST_CPUS) * 1_000_000_000,
+        ulimits=[Ulimit(name="core", soft=0, hard=0)],
+    )
+
+
+def _volumes(container: _Container, image: str) -> list[str]:
+    """What the image would have written to the engine's own disk, past every limit."""
+    with _translated("inspect the image"):
+        return list(
+            container.get_docker_client().client.images.get(image).attrs["Config"].get("Volumes") or ()
+        )
+
+
+class _Sandbox:
+    def __init__(
+        self,
+        container: _Container,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        isolation: Isolation,
+        settings: GuestSettings,
+    ) -> None:
+        self.isolation = isolation
+        self.settings = settings
+        self._container, self._reader, self._writer = container, reader, writer
+        self._waiting = bytearray()
+        self._errors = bytearray()
+
+    async def read(self) -> bytes:
+        output = b""
+        with suppress(ConnectionError):  # an engine that dies ends the stream, in one way or another
+            while not output and (data := await self._reader.read(1 << 18)):
+                self._waiting += data
+                output = self._demultiplexed()
+        return output
+
+    def _demultiplexed(self) -> bytes:
+        """What has arrived whole of stdout; stderr is kept, in bounds. Each piece has a header of 8 bytes."""
+        output = bytearray()
+        while len(self._waiting) >= 8:
+            end = 8 + int.from_bytes(self._waiting[4:8], "big")
+            if len(self._waiting) < end:
+                break
+            if self._waiting[0] == 2:
+                self._errors = (self._errors + self._waiting[8:end])[-KEPT_ERRORS:]
+            else:
+                output += self._waiting[8:end]
+            del self._waiting[:end]
+        return bytes(output)
+
+    async def write(self, data: bytes) -> None:
+        with suppress(ConnectionError):  # a guest that is gone is noticed by `read`, and `autopsy` knows why
+            self._writer.write(data)
+            await self._writer.drain()
+
+    async def autopsy(self) -> Autopsy:
+        try:
+            state = await asyncio.to_thread(self._container.state, EXIT_SECONDS)
+        except NotFound:
+            return Autopsy(detail="Someone else removed its container.")
+        except (DockerException, requests.RequestException) as exc:
+            return Autopsy(detail=f"The engine does not answer any more ({_cause(exc)}).")
+        said = self._errors.decode("utf-8", "replace").strip()
+        ending = (
+            "closed its stream but still runs"
+            if state["Running"]
+            else f"left exit status {state['ExitCode']}"
+        )
+        detail = f"It {ending}" + (f" and said: {said[-2000:]}" if said else ".")
+        return Autopsy(oom_killed=bool(state["OOMKilled"]), detail=detail)
+
+
+def _settings(engine: Engine, environment: Environment) -> GuestSettings:
+    folders = {"1": ("memory", "pids", "cpuacct"), "2": ("unified",), "": ()}[_cgroup(engine, environment)]
+    root = "/sys/fs/cgroup"
+    inside = {name: root if name == "unified" else f"{root}/{name}" for name in folders}
+    return GuestSettings(workspace=WORKSPACE, uid=SANDBOX_UID, cgroup=inside)
+
+
+def _cgroup(engine: Engine, environment: Environment) -> str:
+    """Version of the cgroups that the guest can read. Only runc shows them to what it runs."""
+    return engine.cgroup if (environment.runtime or engine.runtime) in ("runc", "crun") else ""
+
+
+def _isolation(engine: Engine, environment: Environment, limits: Limits) -> Isolation:
+    runtime = environment.runtime or engine.runtime
+    by = f"cgroup v{engine.cgroup}" if engine.cgroup else "measured"
+    return Isolation(
+        runner=NAME if runtime == "runc" else f"{NAME} ({runtime})",
+        network="none: own namespace, loopback of its own",
+        filesystem=f"read-only image, private tmpfs of {limits.disk_mb} MB",
+        processes=f"own pid and ipc namespaces, at most {limits.processes} ({by})"
+        + (", default seccomp filter" if engine.seccomp else ", no seccomp filter"),
+        memory=f"{limits.memory_mb} MB ({by})",
+        user=f"uid {SANDBOX_UID}, no capabilities",
+    )
+
+
+def _find_engine(host: str | None) -> Engine:
+    host = host or get_docker_host()
+    where = host or docker.constants.DEFAULT_UNIX_SOCKET.removeprefix("http+")
+    if where.startswith(("ssh:", "npipe:")):
+        raise _unavailable(
+            f"a sandbox's stream cannot go through {where}", "Forward the engine's socket to here."
+        )
+    try:
+        with closing(docker.from_env(timeout=CONNECT_SECONDS, **_where(host))) as client:
+            if client.api.base_url.startswith("https:"):
+                raise _unavailable(f"a sandbox's stream cannot go through TLS to {where}", "Use a tunnel.")
+            about = client.info()
+            api = client.api.api_version
+    except (DockerException, requests.RequestException) as exc:
+        raise _unavailable(
+            f"no daemon answered at {where} ({_cause(exc)})", "Start Docker, or pass runner='bubblewrap'."
+        ) from exc
+    return Engine(
+        host=host,
+        version=about["ServerVersion"],
+        api=api,
+        cgroup=about.get("CgroupVersion", "1") if about.get("MemoryLimit") and about.get("PidsLimit") else "",
+        seccomp=any("name=seccomp" in option for option in about.get("SecurityOptions") or ()),
+        cpus=about["NCPU"],
+        runtime=about.get("DefaultRuntime", "runc"),
+    )
+
+
+def _where(host: str | None) -> dict[str, Any]:
+    return {"environment": {**os.environ, "DOCKER_HOST": host}} if host else {}
+
+
+def _client(engine: Engine) -> closing[Any]:
+    return closing(docker.from_env(version=engine.api, **_where(engine.host)))
+
+
+@contextmanager
+def _translated(doing: str, *, started: bool = False) -> Iterator[None]:
+    """Only an answer of the engine tells for sure that nothing was started."""
+    try:
+        yield
+    except (DockerException, requests.RequestException) as exc:
+        if started and not isinstance(exc, APIError):
+            raise RunnerLost(NAME, f"could not {doing} ({_cause(exc)}). It may have run.") from exc
+        raise _unavailable(f"could not {doing} ({_cause(exc)})", "See `docker info`.") from exc
+
+
+def _unavailable(what: str, next_step: str) -> RunnerUnavailable:
+    return RunnerUnavailable(NAME, f"{what}. Nothing was run. {next_step}")
+
+
+def _cause(exc: BaseException) -> str:
+    """The innermost reason: the engine's own words, or the operating system's."""
+    if isinstance(exc, APIError) and exc.explanation:
+        return str(exc.explanation).strip().rstrip(".")
+    if isinstance(exc, OSError) and exc.strerror:
+        return exc.strerror.lower()
+    inner = next((arg for arg in exc.args if isinstance(arg, BaseException)), exc.__cause__)
+    return _cause(inner) if inner is not None else str(exc)
+
+
+async def _to_the_end(work: Awaitable[T]) -> T:
+    """Wait for it even when cancelled meanwhile; then be cancelled.
+
+    A thread cannot be stopped, and what it makes must be known to be removed.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        raise

@@ -1,0 +1,197 @@
+"""What happens in a job's process before the first line of candidate code, and around it.
+
+In order: a session of its own, only the pipes that it needs, limits, no more
+privileges, a private workspace with the job's files. Then pytest, or the cases.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import faulthandler
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+
+from . import frames
+
+SIGNAL_TIME = signal.SIGRTMIN + 5  # "this test has had its time"; raised as an exception in the test
+SIGNAL_STACK = signal.SIGRTMIN + 6  # "where are you?"; answered by faulthandler, in C
+PR_SET_DUMPABLE = 4
+PR_SET_NO_NEW_PRIVS = 38
+
+# Files of a submission that would configure the run, or run before it. The suite's own are kept.
+CONFIGURES = ("conftest.py", "sitecustomize.py", "usercustomize.py")
+
+
+class Channel:
+    """The way out for events: numbered, so that nothing can be slipped in unseen."""
+
+    def __init__(self, fd):
+        self._fd = fd
+        self._sent = 0
+        self._owner = os.getpid()
+
+    def send(self, event):
+        if os.getpid() != self._owner:
+            return  # a forked copy of the test process has nothing to report
+        event["n"] = self._sent
+        self._sent += 1
+        data = memoryview(frames.encode(event))
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+
+def run(part, job, settings, ends, shut):
+    """Never returns."""
+    status = 70
+    try:
+        os.setsid()
+        _arrange_pipes(ends, shut)
+        _reset_signals(ends["stack"])
+        workspace = _prepare(job, settings)
+        channel = Channel(ends["events"])
+        channel.send({"e": "ready"})  # from here on it is the candidate's doing
+        if part == "cases":
+            from . import calls
+
+            calls.run(job, workspace, channel)
+        else:
+            from . import testing
+
+            testing.run(job, workspace, channel)
+        status = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        # Not sys.exit: neither atexit handlers nor threads of the candidate get another word.
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except BaseException:
+            pass
+        os._exit(status)
+
+
+def _arrange_pipes(ends, shut):
+    for fd in shut:
+        os.close(fd)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(ends["stdout"], 1)
+    os.dup2(ends["stderr"], 2)
+    for fd in (null, ends["stdout"], ends["stderr"]):
+        os.close(fd)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = sys.__stdout__ = open(1, "w", buffering=1, closefd=False, errors="backslashreplace")
+    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, closefd=False, errors="backslashreplace")
+
+
+def _reset_signals(stack_fd):
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    faulthandler.register(SIGNAL_STACK, file=stack_fd, all_threads=True)
+
+
+def _prepare(job, settings):
+    _limit(job["limits"], settings)
+    libc = ctypes.CDLL(None)
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")  # if memory runs out, this goes and not the supervisor
+    except OSError:
+        pass
+    if settings["uid"] is not None:
+        os.setgroups([])
+        os.setresgid(settings["uid"], settings["uid"], settings["uid"])
+        os.setresuid(settings["uid"], settings["uid"], settings["uid"])
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self is its own again
+    os.umask(0o022)
+    base = settings["workspace"]
+    workspace, temporary, home = (os.path.join(base, name) for name in ("work", "tmp", "home"))
+    for folder in (workspace, temporary, home):
+        os.makedirs(folder, exist_ok=True)
+    os.environ.clear()
+    os.environ.update(_variables(job, temporary, home))
+    tempfile.tempdir = None
+    os.chdir(workspace)
+    _write_files(job, workspace)
+    random.seed(job["seed"])
+    return workspace
+
+
+def _variables(job, temporary, home):
+    variables = {
+        "HOME": home,
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "PATH": os.pathsep.join([os.path.dirname(sys.executable), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "TMPDIR": temporary,
+        "TZ": "UTC",
+    }
+    variables.update(job["variables"])
+    return variables
+
+
+def _limit(limits, settings):
+    def cap(what, value):
+        _, hard = resource.getrlimit(what)
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (value, value))
+
+    cap(resource.RLIMIT_CORE, 0)
+    cap(resource.RLIMIT_NOFILE, 1024)
+    cap(resource.RLIMIT_FSIZE, limits["disk_mb"] * 1024 * 1024)
+    # The supervisor adds up the CPU time of all processes; this is for when it cannot.
+    cap(resource.RLIMIT_CPU, int(limits["cpu_seconds"]) + 2)
+    cgroup = settings["cgroup"]
+    if not ("memory" in cgroup or "unified" in cgroup):
+        # Far above the limit itself, which is measured: address space is not memory.
+        cap(resource.RLIMIT_AS, (limits["memory_mb"] * 4 + 2048) * 1024 * 1024)
+    if not ("pids" in cgroup or "unified" in cgroup) and os.getuid() != 0:
+        cap(resource.RLIMIT_NPROC, limits["processes"] + 16)
+
+
+def _write_files(job, workspace):
+    """The submission first, then the suite over it: the suite's files always win."""
+    for path, data in job["submission"]:
+        name = path.rpartition("/")[2]
+        if name in CONFIGURES or path.endswith(".pyc") or "/__pycache__/" in "/" + path:
+            continue
+        _write(workspace, path, data)
+    for path, data in job["suite"]:
+        _write(workspace, path, data)
+
+
+def _write(workspace, path, data):
+    target = os.path.join(workspace, *path.split("/"))
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with open(target, "wb") as file:
+        file.write(base64.b64decode(data))
+
+
+class OutOfTime(BaseException):
+    """This test has had its time. Not an Exception: a candidate's own `except Exception` must not eat it."""
+
+
+class TestClock:
+    """Raises OutOfTime inside a test when the supervisor says that its time is up."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.running = False
+
+    def arm(self):
+        signal.signal(SIGNAL_TIME, self._ring)
+
+    def _ring(self, number, frame):
+        if self.running:  # it may come a moment late, when the test is already over
+            raise OutOfTime("the test ran longer than its %g seconds" % self.seconds)

@@ -1,0 +1,164 @@
+"""An exception as data: type, message, causes, frames, locals. Bounded, and marked where cut.
+
+Everything here touches the candidate's objects, whose `__repr__` and `__str__`
+may raise, hang or lie; the supervisor's clock is running meanwhile.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+
+MESSAGE = 8_000
+FRAMES = 40
+LOCALS = 20
+LOCAL = 300
+CAUSES = 5
+OPERAND = 4_000
+
+
+def cut(text, most):
+    """The text's head and tail, with a mark between that says how much is missing."""
+    if len(text) <= most:
+        return text
+    head, tail = most * 2 // 3, most // 3
+    return "%s\n[... %d characters cut ...]\n%s" % (text[:head], len(text) - head - tail, text[-tail:])
+
+
+def safe_repr(value, most):
+    try:
+        text = repr(value)
+    except Exception as exc:
+        text = "<%s object whose repr raised %s>" % (type(value).__name__, type(exc).__name__)
+    if len(text) > most:
+        text = "%s… [%d characters cut]" % (text[:most], len(text) - most)
+    return text
+
+
+def safe_str(value):
+    try:
+        return str(value)
+    except Exception as exc:
+        return "<%s object whose str raised %s>" % (type(value).__name__, type(exc).__name__)
+
+
+class Describer:
+    """Knows which file is whose: the suite's, the submission's, or a library's."""
+
+    def __init__(self, workspace, suite):
+        self.workspace = os.path.realpath(workspace)
+        self.suite = frozenset(suite)
+
+    def owner(self, filename):
+        path = self.relative(filename)
+        if path is None:
+            return "library"
+        return "suite" if path in self.suite else "submission"
+
+    def relative(self, filename):
+        """The path inside the workspace, or None for a file from elsewhere."""
+        if filename.startswith("<"):
+            return None
+        path = filename if os.path.isabs(filename) else os.path.join(self.workspace, filename)
+        prefix = self.workspace + os.sep
+        return path[len(prefix) :] if path.startswith(prefix) else None
+
+    def __call__(self, exc, traceback, depth=0):
+        frames, missing = self._frames(traceback)
+        described = {
+            "type": type(exc).__name__,
+            "module": getattr(type(exc), "__module__", None) or "",
+            "bases": [base.__name__ for base in type(exc).__mro__[1:-1]][:8],
+            "message": cut(safe_str(exc), MESSAGE),
+            "frames": frames,
+            "frames_cut": missing,
+        }
+        notes = getattr(exc, "__notes__", None)
+        if isinstance(notes, list) and notes:
+            described["notes"] = [cut(str(note), MESSAGE) for note in notes[:10]]
+        described.update(self._particulars(exc))
+        if depth < CAUSES:
+            self._add_causes(described, exc, depth)
+        return described
+
+    def _particulars(self, exc):
+        if isinstance(exc, SyntaxError):
+            path = self.relative(exc.filename or "<unknown>")
+            return {"syntax": {
+                "path": path or exc.filename, "owner": self.owner(exc.filename or "<unknown>"),
+                "line": exc.lineno, "column": exc.offset, "text": cut((exc.text or "").rstrip("\n"), LOCAL)}}
+        if isinstance(exc, ImportError):
+            return {"missing": getattr(exc, "name", None)}
+        if isinstance(exc, OSError) and isinstance(exc.errno, int):
+            return {"errno": exc.errno}
+        return {}
+
+    def _add_causes(self, described, exc, depth):
+        cause = exc.__cause__
+        if cause is None and not exc.__suppress_context__:
+            cause = exc.__context__
+        if cause is not None and cause is not exc:
+            described["cause"] = self(cause, cause.__traceback__, depth + 1)
+            described["cause"]["explicit"] = exc.__cause__ is not None
+        group = getattr(exc, "exceptions", None)
+        if isinstance(group, tuple):
+            described["group"] = [
+                self(inner, inner.__traceback__, depth + 1) for inner in group[:CAUSES] if isinstance(inner, BaseException)
+            ]
+
+    def _frames(self, traceback):
+        chain = []
+        while traceback is not None:
+            filename = traceback.tb_frame.f_code.co_filename
+            if not _is_machinery(filename):
+                chain.append(traceback)
+            traceback = traceback.tb_next
+        missing = max(0, len(chain) - FRAMES)
+        if missing:  # the ends tell where a recursion came from and where it died
+            chain = chain[: FRAMES // 2] + chain[-FRAMES // 2 :]
+        return [self._frame(entry) for entry in chain], missing
+
+    def _frame(self, entry):
+        code = entry.tb_frame.f_code
+        owner = self.owner(code.co_filename)
+        frame = {
+            "path": self.relative(code.co_filename) or _outside(code.co_filename),
+            "line": entry.tb_lineno,
+            "function": code.co_name,
+            "source": cut(linecache.getline(code.co_filename, entry.tb_lineno).strip(), LOCAL),
+            "owner": owner,
+        }
+        if owner == "submission":
+            frame["locals"], frame["locals_cut"] = _locals(entry.tb_frame)
+        return frame
+
+
+def _locals(frame):
+    names = [name for name in frame.f_locals if not name.startswith(("__", "@"))]
+    if frame.f_code.co_name == "<module>":
+        return {}, 0  # a module's globals are its source, not its state
+    return {name: safe_repr(frame.f_locals[name], LOCAL) for name in names[:LOCALS]}, max(0, len(names) - LOCALS)
+
+
+_MACHINERY = tuple(
+    os.sep + part for part in ("_pytest" + os.sep, "pluggy" + os.sep, "importlib" + os.sep + "__init__.py")
+)
+
+
+def _is_machinery(filename):
+    return (
+        filename.startswith(("<frozen importlib", "<reproof_guest"))
+        or any(part in filename for part in _MACHINERY)
+        or filename.endswith(os.sep + "runpy.py")
+        or filename == "<frozen runpy>"
+    )
+
+
+def _outside(filename):
+    """A library's file without the machine's own path before it."""
+    for mark in ("site-packages", "dist-packages"):
+        before, found, after = filename.rpartition(os.sep + mark + os.sep)
+        if found:
+            return after
+    before, found, after = filename.rpartition(os.sep + "lib" + os.sep)
+    return after if found else filename

@@ -1,0 +1,451 @@
+"""The guest's only trusted process: takes a job, forks for it, watches, gives evidence.
+
+It never runs candidate code. It has imported pytest beforehand, so that a job
+starts with a fork instead of an interpreter; it is single-threaded for the same
+reason. What it says to the host:
+
+    hello   → versions; sent once, when everything is imported
+    event   → what the job's child reported, as it happens
+    end     → how one part of the job ended, with evidence
+    done    → the job is over and nothing of it is left
+
+Where it is pid 1 of a pid namespace, nothing inside can signal it, and killing
+everything is one call. Elsewhere it becomes a subreaper, so that a daemonised
+process comes back to it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import signal
+import sys
+import time
+
+from . import child, frames
+from .meter import Meter
+
+PR_SET_DUMPABLE = 4
+PR_SET_CHILD_SUBREAPER = 36
+
+LARGEST_EVENT = 32 * 1024 * 1024
+KEPT_OUTPUT = 64 * 1024
+TICK = 0.05
+GRACE = 2.0  # between asking a test to stop and killing its process
+MOST_RESTARTS = 20
+PRELOADS = ("asyncio", "decimal", "difflib", "doctest", "fractions", "hypothesis", "pprint", "unittest.mock")
+
+
+def prctl(option, value):
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def main(settings):
+    wire_in, wire_out = _take_the_wire()
+    prctl(PR_SET_DUMPABLE, 0)  # same user or not: no one reads or traces this process
+    if os.getpid() != 1:
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+    host = Host(wire_in, wire_out)
+    host.send(_hello())
+    try:
+        while True:
+            message = host.receive()
+            if message is None:
+                return
+            if message.get("type") == "job":
+                run_job(message, settings, host)
+    except HostGone:
+        pass
+    finally:
+        Reaper().kill_all()
+
+
+def _take_the_wire():
+    """Move stdin and stdout out of reach of anything that prints or reads."""
+    wire_in, wire_out = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+    return wire_in, wire_out
+
+
+def _hello():
+    """Import, before any job, what most jobs would otherwise import each for itself."""
+    try:
+        import pytest
+    except ImportError:
+        return {"type": "hello", "python": _python(), "pytest": None}
+    from . import calls, testing  # noqa: F401
+
+    testing.preload()
+    for name in PRELOADS:
+        try:
+            __import__(name)
+        except ImportError:
+            pass
+    return {"type": "hello", "python": _python(), "pytest": pytest.__version__}
+
+
+def _python():
+    return "%d.%d.%d" % sys.version_info[:3]
+
+
+class HostGone(Exception):
+    """The stream to the host has ended; so does everything here."""
+
+
+class Host:
+    def __init__(self, wire_in, wire_out):
+        self.fd = wire_in
+        self._out = wire_out
+        self._decoder = frames.Decoder()
+        self._waiting = []
+
+    def send(self, message):
+        data = memoryview(frames.encode(message))
+        try:
+            while data:
+                data = data[os.write(self._out, data) :]
+        except OSError as exc:
+            raise HostGone from exc
+
+    def receive(self):
+        """The next message; None once the host has closed."""
+        while not self._waiting:
+            data = os.read(self.fd, 1 << 20)
+            if not data:
+                return None
+            self._waiting.extend(self._decoder.feed(data))
+        return self._waiting.pop(0)
+
+    def check(self):
+        """The host says nothing while a job runs; what can be read is its end."""
+        if not os.read(self.fd, 1):
+            raise HostGone
+
+
+def run_job(job, settings, host):
+    deadline = time.monotonic() + job["limits"]["wall_seconds"]
+    parts = [part for part, wanted in (("cases", job["calls"]), ("pytest", job["pytest"])) if wanted]
+    for part in parts:
+        host.send({"type": "end", "part": part, "evidence": _run_part(part, job, settings, host, deadline)})
+    host.send({"type": "done"})
+
+
+def _run_part(part, job, settings, host, deadline):
+    """Run one part to its end, in as many processes as tests that would not stop ask for."""
+    finished, evidence, restarts = set(), None, 0
+    while True:
+        run = Run(part, dict(job, finished=sorted(finished)), settings, host, deadline)
+        evidence = merge(evidence, run.to_the_end())
+        if evidence["stopped"] != "test" or restarts >= MOST_RESTARTS:
+            break
+        if not run.current or time.monotonic() > deadline:
+            break
+        finished |= run.finished | {run.current}
+        host.send({"type": "event", "part": part, "event": {
+            "e": "stuck", "id": run.current, "stack": evidence["stack"],
+            "seconds": round(time.monotonic() - run.current_since, 3)}})
+        restarts += 1
+    evidence["restarts"] = restarts
+    return evidence
+
+
+def merge(earlier, later):
+    """Evidence of two processes of one part: how the last ended, what both used."""
+    if earlier is None:
+        return later
+    for key in ("wall_seconds", "cpu_seconds", "output_bytes", "leftover_processes"):
+        later[key] += earlier[key]
+    later["peak_memory_mb"] = max(earlier["peak_memory_mb"], later["peak_memory_mb"])
+    later["oom_kills"] = max(earlier["oom_kills"], later["oom_kills"])
+    later["output"] = (earlier["output"] + later["output"])[-KEPT_OUTPUT:]
+    for key in ("processes_denied", "disk_full"):
+        later[key] = earlier[key] or later[key]
+    later["garbled"] = earlier["garbled"] or later["garbled"]
+    return later
+
+
+class Run:
+    """One child process, from fork to the last of its descendants."""
+
+    def __init__(self, part, job, settings, host, deadline):
+        self.part, self.job, self.settings, self.host = part, job, settings, host
+        self.limits = job["limits"]
+        self.deadline = deadline
+        self.started = time.monotonic()
+        self.reaper = Reaper()
+        self.events = frames.Decoder(LARGEST_EVENT)
+        self.sequence = 0
+        self.current = None
+        self.current_since = 0.0
+        self.asked = 0.0
+        self.finished = set()
+        self.garbled = None
+        self.stopped = None
+        self.stack = b""
+        self.output = Output(self.limits["output_kb"] * 1024)
+
+    def to_the_end(self):
+        self._fork()
+        self.meter = Meter(self.pid, self.settings, self.limits, self.reaper)
+        try:
+            while not self.reaper.ended(self.pid):
+                self._wait(self._pause())
+                if self.stopped is None:
+                    self._enforce()
+        finally:
+            leftover = self.reaper.kill_all()
+            self._drain()
+            self._close()
+        return self._evidence(leftover)
+
+    # --- starting -----------------------------------------------------------
+
+    def _fork(self):
+        pipes = {name: os.pipe() for name in ("events", "stdout", "stderr", "stack")}
+        wake_r, wake_w = os.pipe()
+        os.set_blocking(wake_w, False)
+        os.set_blocking(wake_r, False)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.pid = os.fork()
+        if self.pid == 0:
+            signal.set_wakeup_fd(-1)
+            ends = {name: pair[1] for name, pair in pipes.items()}
+            shut = [pair[0] for pair in pipes.values()] + [wake_r, wake_w, self.host.fd, self.host._out]
+            child.run(self.part, self.job, self.settings, ends, shut)
+        for _, write_end in pipes.values():
+            os.close(write_end)
+        self.wake = (wake_r, wake_w)
+        self.readers = {
+            pipes["events"][0]: self._on_events,
+            pipes["stdout"][0]: self.output.add,
+            pipes["stderr"][0]: self.output.add,
+            pipes["stack"][0]: self._on_stack,
+            wake_r: lambda data: None,
+        }
+        for fd in self.readers:
+            os.set_blocking(fd, False)
+
+    # --- watching -----------------------------------------------------------
+
+    def _pause(self):
+        """A first look soon, since most jobs are over soon; then a steady tick."""
+        return TICK
+
+    def _wait(self, seconds):
+        ready, _, _ = select.select([*self.readers, self.host.fd], [], [], seconds)
+        for fd in ready:
+            if fd == self.host.fd:
+                self.host.check()
+            else:
+                self._read(fd)
+
+    def _read(self, fd):
+        try:
+            data = os.read(fd, 1 << 18)
+        except BlockingIOError:
+            return False
+        if not data:
+            if fd != self.wake[0]:
+                os.close(fd)
+                del self.readers[fd]
+            return False
+        self.readers[fd](data)
+        return True
+
+    def _on_stack(self, data):
+        if len(self.stack) < 16384:
+            self.stack += data
+
+    def _on_events(self, data):
+        if self.garbled:
+            return
+        try:
+            messages = self.events.feed(data)
+        except frames.FrameError as exc:
+            self.garbled = str(exc)
+            return
+        for event in messages:
+            if event.pop("n", None) != self.sequence:
+                self.garbled = "an event is out of turn: expected number %d" % self.sequence
+                return
+            self.sequence += 1
+            self._note(event)
+            self.host.send({"type": "event", "part": self.part, "event": event})
+
+    def _note(self, event):
+        kind = event.get("e")
+        if kind == "start":
+            self.current, self.current_since, self.asked = event.get("id"), time.monotonic(), 0.0
+        elif kind == "stop":
+            self.finished.add(event.get("id"))
+            self.current = None
+        self.output.add_captured(event.get("out", 0))
+
+    def _enforce(self):
+        now = time.monotonic()
+        if self.garbled:
+            return self._stop("garbled")
+        if now > self.deadline:
+            return self._stop("wall", where=True)
+        if self.output.over:
+            return self._stop("output")
+        over = self.meter.over()
+        if over:
+            return self._stop(over, where=over == "cpu")
+        if self.current and not self.job["workers"]:
+            return self._enforce_test(now)
+        return None
+
+    def _enforce_test(self, now):
+        spent = now - self.current_since - self.limits["test_seconds"]
+        if spent > GRACE:
+            self._stop("test", where=True)
+        elif spent > 0 and now - self.asked > 0.25:
+            self.asked = now
+            self._signal(child.SIGNAL_TIME)
+
+    def _signal(self, number):
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def _stop(self, why, where=False):
+        self.stopped = why
+        if where:
+            self._signal(child.SIGNAL_STACK)
+            until = time.monotonic() + 0.3
+            while not self.stack and time.monotonic() < until and not self.reaper.ended(self.pid):
+                self._wait(0.02)
+            self._wait(0.02)
+        self._signal(signal.SIGKILL)
+
+    # --- ending -------------------------------------------------------------
+
+    def _drain(self):
+        """What the dead left in the pipes; no one is alive to write more."""
+        for fd in list(self.readers):
+            while fd in self.readers and self._read(fd):
+                pass
+        if self.garbled is None:
+            try:
+                self.events.close()
+            except frames.FrameError as exc:
+                # A process that is killed can leave half a frame; one that exits cannot.
+                if self.stopped is None and self.reaper.statuses[self.pid] == 0:
+                    self.garbled = str(exc)
+
+    def _close(self):
+        signal.set_wakeup_fd(-1)
+        for fd in set(self.readers) | set(self.wake):
+            os.close(fd)
+
+    def _evidence(self, leftover):
+        status = self.reaper.statuses[self.pid]
+        evidence = {
+            "exit_code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+            "stopped": self.stopped,
+            "stopped_at": self.current,
+            "stack": self.stack.decode("utf-8", "replace") or None,
+            "wall_seconds": time.monotonic() - self.started,
+            "cpu_seconds": self.reaper.cpu_seconds,
+            "output_bytes": self.output.total,
+            "output": self.output.text(),
+            "leftover_processes": leftover,
+            "garbled": self.garbled,
+        }
+        evidence.update(self.meter.evidence())
+        return evidence
+
+
+class Output:
+    """What came past pytest's capture: counted, and its head and tail kept."""
+
+    def __init__(self, limit):
+        self.limit, self.total, self.captured = limit, 0, 0
+        self.head, self.tail = b"", b""
+
+    def add(self, data):
+        self.total += len(data)
+        room = KEPT_OUTPUT // 2 - len(self.head)
+        if room > 0:
+            self.head, data = self.head + data[:room], data[room:]
+        self.tail = (self.tail + data)[-KEPT_OUTPUT // 2 :]
+
+    def add_captured(self, count):
+        if isinstance(count, int) and count > 0:
+            self.total += count
+            self.captured += count
+
+    @property
+    def over(self):
+        return self.total > self.limit
+
+    def text(self):
+        cut = self.total - self.captured - len(self.head) - len(self.tail)
+        middle = b"\n[... %d bytes cut ...]\n" % cut if cut > 0 else b""
+        return (self.head + middle + self.tail).decode("utf-8", "replace")
+
+
+class Reaper:
+    """Waits for everything that ends here, and ends everything that does not."""
+
+    def __init__(self):
+        self.statuses = {}
+        self.cpu_seconds = 0.0
+        self.peak_kb = 0
+
+    def ended(self, pid):
+        self._reap()
+        return pid in self.statuses
+
+    def _reap(self):
+        """True while there is, or may be, something left to wait for."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            self.statuses[pid] = status
+            self.cpu_seconds += usage.ru_utime + usage.ru_stime
+            self.peak_kb = max(self.peak_kb, usage.ru_maxrss)
+
+    def kill_all(self):
+        """Leave no process of the job; the number that had outlived its main process."""
+        leftover = None
+        until = time.monotonic() + 10
+        while self._reap():
+            alive = descendants()
+            leftover = len(alive) if leftover is None else leftover
+            if os.getpid() == 1:
+                try:
+                    os.kill(-1, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            else:
+                for pid in alive:
+                    try:
+                        os.kill(pid, signal.SIGKILL)
+                    except OSError as exc:
+                        if exc.errno not in (errno.ESRCH, errno.EPERM):
+                            raise
+            if time.monotonic() > until:
+                break
+            time.sleep(0.001)
+        return leftover or 0
+
+
+def descendants():
+    """Every live process below this one. As pid 1 that is everything there is."""
+    from .meter import processes_below
+
+    return processes_below(os.getpid())

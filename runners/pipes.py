@@ -1,0 +1,115 @@
+"""A sandbox that is a child process of ours: its stdin and stdout are the stream."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Sequence
+
+from . import cgroup as cgroups
+from .contract import Autopsy, GuestSettings, Isolation, RunnerLost, RunnerUnavailable
+
+__all__ = ["PipeSandbox", "spawn"]
+
+KEPT_ERRORS = 16_384
+
+# Joins the cgroups named before `--` and becomes the program after it. A process that is moved
+# only after it has started may have forked already, and its children would stay outside.
+_JOIN = 'while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 97; shift; done; shift; exec "$@"'
+
+
+class PipeSandbox:
+    """A live sandbox behind two pipes."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        isolation: Isolation,
+        settings: GuestSettings,
+        cgroup: cgroups.Cgroup | None,
+    ) -> None:
+        self.isolation = isolation
+        self.settings = settings
+        self.pid = process.pid
+        self._process = process
+        self._cgroup = cgroup
+        self._errors = bytearray()
+        self._listening = asyncio.create_task(self._keep_errors())
+
+    async def read(self) -> bytes:
+        assert self._process.stdout is not None
+        return await self._process.stdout.read(1 << 18)
+
+    async def write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        # A guest that is gone is noticed by `read`, which also knows why.
+        with contextlib.suppress(ConnectionError):
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+
+    async def autopsy(self) -> Autopsy:
+        status = await self._process.wait()
+        await self._listening
+        said = self._errors.decode("utf-8", "replace").strip()
+        ending = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        return Autopsy(
+            oom_killed=self._cgroup is not None and self._cgroup.oom_kills() > 0,
+            detail=f"It left {ending}" + (f" and said: {said[-2000:]}" if said else "."),
+        )
+
+    async def close(self) -> None:
+        """Kill it, if it still runs, and wait until it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+        self._listening.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._listening
+        transport = getattr(self._process, "_transport", None)
+        if transport is not None:  # closes the pipes now and not when the loop gets to it
+            transport.close()
+
+    async def _keep_errors(self) -> None:
+        assert self._process.stderr is not None
+        while data := await self._process.stderr.read(4096):
+            self._errors = (self._errors + data)[-KEPT_ERRORS:]
+
+
+@contextlib.asynccontextmanager
+async def spawn(
+    command: Sequence[str],
+    environment: dict[str, str],
+    isolation: Isolation,
+    settings: GuestSettings,
+    cgroup: cgroups.Cgroup | None,
+    pass_fds: Sequence[int] = (),
+) -> AsyncIterator[PipeSandbox]:
+    """Start a program inside a cgroup, as a sandbox; it is gone when this ends."""
+    if cgroup is not None:
+        joined = [str(folder) for folder in cgroup.folders.values()]
+        command = ["/bin/sh", "-c", _JOIN, "sh", *joined, "--", *command]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+            cwd="/",
+            start_new_session=True,  # Ctrl-C at the terminal is for us to handle, not for it
+            pass_fds=tuple(pass_fds),
+            limit=1 << 20,
+        )
+    except OSError as exc:
+        raise RunnerUnavailable(
+            isolation.runner, f"{os.path.basename(command[0])} could not be started: {exc}. Nothing was run."
+        ) from exc
+    sandbox = PipeSandbox(process, isolation, settings, cgroup)
+    try:
+        yield sandbox
+    except ConnectionError as exc:
+        raise RunnerLost(isolation.runner, f"the stream to the guest broke: {exc}") from exc
+    finally:
+        await asyncio.shield(sandbox.close())
