@@ -78,11 +78,11 @@ class Limits(Value):
     """The whole job, from the moment that the sandbox has it."""
     cpu_seconds: float = Field(60, gt=0, le=86_400)
     """CPU time of all of the job's processes together."""
-    test_seconds: float = Field(20, gt=0, le=86_400)
+    test_seconds: float = Field(10, gt=0, le=86_400)
     """One test. The others still run."""
     memory_mb: int = Field(512, ge=16, le=1_048_576)
     """Resident memory of all of the job's processes together."""
-    processes: int = Field(64, ge=1, le=32_768)
+    processes: int = Field(256, ge=1, le=32_768)
     """Processes and threads alive at once."""
     disk_mb: int = Field(128, ge=1, le=1_048_576)
     """Everything that the job may write: workspace and temporary files."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import io
 import json
 import platform
 import shutil
@@ -55,6 +54,14 @@ print(json.dumps({
     "installed": {d.metadata["Name"]: d.version for d in metadata.distributions()},
 }))
 """
+_ONE_DISK = """\
+import shutil
+for folder in ("/tmp", "/var/tmp"):
+    if not os.path.islink(folder):
+        shutil.rmtree(folder)
+        os.symlink("/job/tmp", folder)
+"""
+"""Temporary files belong to the workspace, whose size is limited."""
 
 
 def ensure(client: Any, environment: Environment, progress: Progress | None = None) -> str:
@@ -132,7 +139,7 @@ def _from_registry(client: Any, progress: Progress) -> str:
             )
             return _from_host(client, progress)
         progress(f"docker: building the sandbox image {name} from {base} (once) ...")
-        _add_layer(client, base, pinned, name)
+        _add_layer(client, base, pinned, name, _ONE_DISK)
     return name
 
 
@@ -205,29 +212,35 @@ def _lock(name: str) -> Iterator[None]:
         yield
 
 
-def _add_layer(client: Any, base: str, requirements: list[str], name: str) -> None:
+def _add_layer(client: Any, base: str, requirements: list[str], name: str, script: str = "") -> None:
     about = _probe(client, base)
     with tempfile.TemporaryDirectory(prefix="reproof-layer-") as folder:
-        site, constraints = Path(folder, "site"), Path(folder, "constraints.txt")
-        # What the image already has stays as it is: two versions would end up on top of each other.
-        constraints.write_text(
-            "".join(f"{found}=={version}\n" for found, version in about["installed"].items())
-        )
-        options = ["--no-compile", "--implementation=cp", f"--python-version={about['version']}"]
-        options += [f"--platform={tag}" for tag in about["platforms"]]
-        environments.pip_install("docker", tuple(requirements), site, f"--constraint={constraints}", *options)
-        shutil.rmtree(site / "bin", ignore_errors=True)  # scripts that name an interpreter of this machine
+        site = Path(folder, "site")
+        _download(requirements, about, site)
         added = [f"{about['site']}/{entry.name}" for entry in sorted(site.iterdir())]
-        compiled = json.dumps(["python", "-c", rootfs.COMPILE, "/", *added])
-        recipe = f"FROM {base}\nUSER 0\nCOPY site/ {about['site']}/\nRUN {compiled}\n".encode()
+        prepare = json.dumps(["python", "-c", rootfs.COMPILE + script, "/", *added])
+        Path(folder, "Dockerfile").write_text(
+            f"FROM {base}\nUSER 0\nCOPY site/ {about['site']}/\nRUN {prepare}\n"
+        )
         with tempfile.TemporaryFile() as packed:
             with tarfile.open(fileobj=packed, mode="w") as tar:
-                entry = tarfile.TarInfo("Dockerfile")
-                entry.size = len(recipe)
-                tar.addfile(entry, io.BytesIO(recipe))
-                tar.add(site, "site", filter=rootfs.plain)
+                tar.add(folder, "", filter=rootfs.plain)
             packed.seek(0)
             _docker_build(client, packed, name)
+
+
+def _download(requirements: list[str], about: dict[str, Any], site: Path) -> None:
+    """Wheels for the image's Python, whichever runs here."""
+    options = ["--no-compile", "--implementation=cp", f"--python-version={about['version']}"]
+    options += [f"--platform={tag}" for tag in about["platforms"]]
+    with tempfile.NamedTemporaryFile("w", prefix="reproof-constraints-") as installed:
+        # What the image already has stays as it is: two versions would end up on top of each other.
+        installed.writelines(f"{package}=={version}\n" for package, version in about["installed"].items())
+        installed.flush()
+        environments.pip_install(
+            "docker", tuple(requirements), site, f"--constraint={installed.name}", *options
+        )
+    shutil.rmtree(site / "bin", ignore_errors=True)  # scripts that name an interpreter of this machine
 
 
 def _docker_build(client: Any, context: Any, name: str) -> None:

@@ -13,15 +13,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-__all__ = ["is_alive", "labels", "of_this_host"]
+__all__ = ["CREATED", "HOST", "PID", "START", "is_alive", "labels", "of_this_host"]
 
 PID, START, HOST, CREATED = "reproof.owner.pid", "reproof.owner.start", "reproof.host", "reproof.created"
 
 
-def labels() -> dict[str, str]:
-    """What marks a container as this process's."""
+def labels(pid: int | None = None) -> dict[str, str]:
+    """What marks a container as this process's, or as that of another on this machine."""
+    pid = pid or os.getpid()
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    return {PID: str(os.getpid()), START: _started(os.getpid()) or "", HOST: _this_host(), CREATED: created}
+    return {PID: str(pid), START: _started(pid) or "", HOST: _this_host(), CREATED: created}
 
 
 def of_this_host() -> str:

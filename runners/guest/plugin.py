@@ -347,6 +347,8 @@ def pytest_internalerror(excinfo):
 
 
 def pytest_keyboard_interrupt(excinfo):
+    if isinstance(excinfo.value, pytest.Session.Interrupted):
+        return  # pytest's own: it stops after errors in collection, or when the suite's options say so
     listener.channel.send({"e": "interrupted", "failure": listener.failure(excinfo)})
 
 
