@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -70,10 +70,8 @@ async def _next(reports: AsyncIterator[Report]) -> Report:
     return await anext(reports)
 
 
-async def _close(reports: AsyncIterator[Report]) -> None:
-    closing = getattr(reports, "aclose", None)
-    if closing is not None:
-        await closing()
+async def _close(reports: AsyncGenerator[Report, None]) -> None:
+    await reports.aclose()
 
 
 async def averify_many(
@@ -84,7 +82,7 @@ async def averify_many(
     environment: Environment | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
-) -> AsyncIterator[Report]:
+) -> AsyncGenerator[Report, None]:
     """Verify many jobs, `workers` at a time, and yield their reports in order.
 
     `limits` and `environment` are for the jobs that are plain pairs. Leaving the
@@ -117,7 +115,7 @@ async def stream(
     runner: str | Runner | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
-) -> AsyncIterator[tuple[Task | BadLine, Report]]:
+) -> AsyncGenerator[tuple[Task | BadLine, Report], None]:
     """Each task with its report, as each ends. A job that we fail at is `invalid` and hurts no other."""
     waiting = iter(tasks)
     ended: asyncio.Queue[tuple[Task | BadLine, Report] | None] = asyncio.Queue(maxsize=1)

@@ -100,7 +100,8 @@ def _stdout_problem(case: Case, event: dict[str, Any]) -> tuple[str, Assertion |
     printed = str(event.get("stdout", ""))
     if case.stdout is None or _lines(printed) == _lines(case.stdout):
         return None
-    return "printed something else", Assertion(operator="==", left=repr(_short(printed)), right=repr(_short(case.stdout)))
+    found = Assertion(operator="==", left=_short(repr(printed)), right=_short(repr(case.stdout)))
+    return "printed something else", found
 
 
 def _lines(printed: str) -> list[str]:
@@ -146,7 +147,7 @@ def same(value: Any, expected: Any, approx: float | None = None) -> bool:
     if type(value) is not type(expected):
         return False
     if isinstance(value, float):
-        return value == expected and math.copysign(1, value) == math.copysign(1, expected) or value != value != expected != expected
+        return _same_float(value, expected)
     if isinstance(value, complex):
         return same(value.real, expected.real) and same(value.imag, expected.imag)
     if isinstance(value, (list, tuple)):
@@ -156,8 +157,14 @@ def same(value: Any, expected: Any, approx: float | None = None) -> bool:
     if isinstance(value, (set, frozenset)):
         return len(value) == len(expected) and _paired(value, expected, approx)
     if isinstance(value, Decimal):
-        return value.as_tuple() == expected.as_tuple()
+        return bool(value.as_tuple() == expected.as_tuple())
     return bool(value == expected)
+
+
+def _same_float(value: float, expected: float) -> bool:
+    if math.isnan(value) or math.isnan(expected):
+        return math.isnan(value) and math.isnan(expected)
+    return value == expected and math.copysign(1, value) == math.copysign(1, expected)
 
 
 def _paired(left: Any, right: Any, approx: float | None) -> bool:
@@ -183,7 +190,9 @@ def _close(value: Any, expected: Any, tolerance: float) -> bool:
         value, expected = float(value), float(expected)
     except OverflowError:
         return bool(value == expected)
-    return value != value and expected != expected or math.isclose(value, expected, rel_tol=tolerance, abs_tol=tolerance)
+    if math.isnan(value) or math.isnan(expected):
+        return math.isnan(value) and math.isnan(expected)
+    return math.isclose(value, expected, rel_tol=tolerance, abs_tol=tolerance)
 
 
 def _shown_call(case: Case) -> str:

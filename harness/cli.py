@@ -295,7 +295,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     )
     limits = parser.add_argument_group("limits")
     for name, field in Limits.model_fields.items():
-        number = int if isinstance(field.default, int) and name not in ("wall_seconds", "cpu_seconds", "test_seconds") else float
+        number = float if name.endswith("_seconds") else int
         flags = [*_ALIASES.get(name, []), "--" + name.replace("_", "-")]
         limits.add_argument(
             *flags, dest=name, type=number, metavar="N", help=f"{_LIMIT_HELP[name]} (default {field.default})"

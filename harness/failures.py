@@ -94,7 +94,8 @@ def _assertion(data: dict[str, Any], error: ErrorInfo | None) -> Assertion | Non
     found = data.get("assertion")
     if not isinstance(found, dict) or error is None:
         return None
-    return Assertion(**{name: str(found[name]) for name in ("operator", "left", "right", "diff")}, explanation=error.message)
+    told = {name: str(found[name]) for name in ("operator", "left", "right", "diff")}
+    return Assertion(**told, explanation=error.message)
 
 
 def _last_place(frames: tuple[Frame, ...], owner: str) -> str | None:

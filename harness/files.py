@@ -16,6 +16,9 @@ LONGEST_PATH = 3_000
 MOST_BYTES = 128 * 1024 * 1024
 ALWAYS_IGNORED = (".git/", "__pycache__/", "*.pyc")
 
+_Rule = tuple[str, pathspec.GitIgnoreSpec]
+"""A folder, and what its `.gitignore` says of the paths below it."""
+
 
 def check_path(path: object) -> None:
     """A ValueError unless it is a relative path that stays inside the workspace."""
@@ -83,7 +86,7 @@ def read(path: Path) -> dict[str, bytes]:
 
 def _walk(root: Path) -> Iterator[str]:
     """Relative paths of the files that are not ignored, sorted."""
-    rules: list[tuple[str, pathspec.PathSpec]] = [("", _spec(ALWAYS_IGNORED))]
+    rules: list[_Rule] = [("", _spec(ALWAYS_IGNORED))]
     for folder, folders, names in os.walk(root):
         relative = os.path.relpath(folder, root)
         prefix = "" if relative == "." else relative.replace(os.sep, "/") + "/"
@@ -97,11 +100,11 @@ def _walk(root: Path) -> Iterator[str]:
                 yield prefix + name
 
 
-def _spec(lines: Iterable[str]) -> pathspec.PathSpec:
+def _spec(lines: Iterable[str]) -> pathspec.GitIgnoreSpec:
     return pathspec.GitIgnoreSpec.from_lines(lines)
 
 
-def _ignored(rules: list[tuple[str, pathspec.PathSpec]], path: str) -> bool:
+def _ignored(rules: list[_Rule], path: str) -> bool:
     """The deepest `.gitignore` that has an opinion decides, as in git."""
     ignored = False
     for prefix, spec in rules:

@@ -48,7 +48,8 @@ def judge(outcome: Outcome, cases: tuple[Case, ...], limits: Limits) -> Judgemen
     result.verdict, result.reason = _verdict(record, outcome, limits)
     for evidence in outcome.parts.values():
         if evidence.leftover_processes:
-            result.notes.append(f"{evidence.leftover_processes} processes were still running at the end, and were killed")
+            left = evidence.leftover_processes
+            result.notes.append(f"{left} process(es) were still running at the end, and were killed")
         if evidence.restarts:
             result.notes.append(f"a test would not stop: the run went on in a new process {evidence.restarts} time(s)")
     return result
@@ -203,7 +204,8 @@ class _Record:
             place = skip.get("place")
             phase = when if when in ("collect", "setup", "call", "teardown") else "call"
             message = f"the submission skipped its own test at {place}: {reason}"
-            self._fail(Failure.model_validate(dict(nodeid=nodeid, phase=phase, kind="skip", message=message, place=place)))
+            skipped = {"nodeid": nodeid, "phase": phase, "kind": "skip", "message": message, "place": place}
+            self._fail(Failure.model_validate(skipped))
             self._set(nodeid, "failed", seconds, reason)
         elif "subtest" not in event:
             self._set(nodeid, "xfailed" if xfail is not None else "skipped", seconds, reason)
@@ -219,7 +221,8 @@ class _Record:
         if before is not None and self._WORSE.index(before.outcome) > self._WORSE.index(outcome):
             outcome, reason = before.outcome, before.reason
         spent = seconds + (before.seconds if before is not None else 0)
-        self.tests[nodeid] = TestResult.model_validate(dict(nodeid=nodeid, outcome=outcome, seconds=spent, reason=reason))
+        changed = {"nodeid": nodeid, "outcome": outcome, "seconds": spent, "reason": reason}
+        self.tests[nodeid] = TestResult.model_validate(changed)
 
 
 # --- the verdict --------------------------------------------------------------
@@ -228,8 +231,9 @@ class _Record:
 def _verdict(record: _Record, outcome: Outcome, limits: Limits) -> tuple[Verdict, str]:
     parts = outcome.parts
     for evidence in parts.values():
-        if evidence.garbled or record.garbled:
-            return "tampered", f"something other than our plugin wrote to the event channel: {evidence.garbled or record.garbled}"
+        garbled = evidence.garbled or record.garbled
+        if garbled:
+            return "tampered", f"something other than our plugin wrote to the event channel: {garbled}"
     for evidence in parts.values():
         stopped = _stopped(evidence, limits)
         if stopped:
@@ -252,7 +256,8 @@ def _stopped(evidence: Evidence, limits: Limits) -> tuple[Verdict, str] | None:
     if evidence.stopped == "cpu":
         return "timeout", f"used {limits.cpu_seconds:g} seconds of CPU time (cpu_seconds){running}"
     if evidence.stopped == "test":
-        return "timeout", f"{evidence.stopped_at} ran past {limits.test_seconds:g} seconds (test_seconds) and would not stop"
+        test = evidence.stopped_at
+        return "timeout", f"{test} ran past {limits.test_seconds:g} seconds (test_seconds) and would not stop"
     if evidence.stopped == "memory":
         return "out_of_memory", f"used more than {limits.memory_mb} MB (memory_mb); {peak} measured{running}"
     if evidence.stopped == "output":
@@ -347,7 +352,8 @@ def _by_outcomes(record: _Record) -> tuple[Verdict, str]:
         count = len(bad) or len(record.failures)
         first = record.failures[0]
         if all(failure.kind == "timeout" for failure in record.failures):
-            return "timeout", f"{count} of {len(tests)} tests ran past their time limit (test_seconds); first {first.nodeid}"
+            late = f"{count} of {len(tests)} tests ran past their time limit (test_seconds)"
+            return "timeout", f"{late}; first {first.nodeid}"
         return "failed", f"{count} of {len(tests)} tests did not pass; first {first.nodeid}: {_told(first)}"
     missing = [test for test in tests if test.outcome == "not_run"]
     if missing:

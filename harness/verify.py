@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -179,16 +180,15 @@ def run_blocking(work: Coroutine[Any, Any, T]) -> T:
 _starting = threading.Lock()
 
 
-@cache
-def _started_loop(pid: int) -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="reproof", daemon=True).start()
-    return loop
+_loops: dict[int, asyncio.AbstractEventLoop] = {}
 
 
 def _loop() -> asyncio.AbstractEventLoop:
     """One loop for this process; a fork has no thread of ours and gets its own."""
-    import os
-
     with _starting:
-        return _started_loop(os.getpid())
+        loop = _loops.get(os.getpid())
+        if loop is None:
+            _loops.clear()
+            loop = _loops[os.getpid()] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="reproof", daemon=True).start()
+        return loop

@@ -99,7 +99,7 @@ class BubblewrapRunner:
         means = f"cgroup v{cgroup.version}" if cgroup else "measured"
         return Isolation(
             runner=self.name,
-            network="none: own namespace, loopback of its own",
+            network="none (a loopback of its own)",
             filesystem=f"read-only system, private tmpfs of {limits.disk_mb} MB",
             processes=f"own pid and ipc namespaces, at most {limits.processes} ({means})",
             memory=f"{limits.memory_mb} MB ({means})",
@@ -179,7 +179,7 @@ class _IdMap:
     def __enter__(self) -> Self:
         self._info, info_end = os.pipe()
         block_end, self._unblock = os.pipe()
-        self.inherited = (info_end, block_end)
+        self.inherited: tuple[int, ...] = (info_end, block_end)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import docker  # type: ignore[import-untyped]
+import docker
 import requests
-from docker.errors import APIError, DockerException, NotFound  # type: ignore[import-untyped]
-from docker.types import LogConfig, Ulimit  # type: ignore[import-untyped]
+from docker.errors import APIError, DockerException, NotFound
+from docker.types import LogConfig, Ulimit
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import get_docker_host
 
@@ -60,6 +60,8 @@ OTHER_TEMPORARY_MB = 16
 """/tmp of an image that is not ours. In ours it is a part of the workspace."""
 MOST_CPUS = 4
 CAPABILITIES = ["SETUID", "SETGID", "KILL"]
+OTHER_THREADS = 4096
+"""A kernel of its own, as gVisor is, dies when it gets no thread; the guest counts processes, then."""
 CONNECT_SECONDS = 20
 KEPT_ERRORS = 16_384
 EXIT_SECONDS = 5
@@ -244,7 +246,7 @@ def _container(engine: Engine, image: str, environment: Environment, limits: Lim
         mem_limit=f"{memory}m",
         memswap_limit=f"{memory}m",
         shm_size=f"{min(limits.disk_mb, SHARED_MEMORY_MB)}m",
-        pids_limit=limits.processes + 2,
+        pids_limit=limits.processes + (2 if _shows_cgroups(engine, environment) else OTHER_THREADS),
         nano_cpus=min(engine.cpus, MOST_CPUS) * 1_000_000_000,
         ulimits=[Ulimit(name="core", soft=0, hard=0)],
     )
@@ -253,9 +255,7 @@ def _container(engine: Engine, image: str, environment: Environment, limits: Lim
 def _volumes(container: _Container, image: str) -> list[str]:
     """What the image would have written to the engine's own disk, past every limit."""
     with _translated("inspect the image"):
-        return list(
-            container.get_docker_client().client.images.get(image).attrs["Config"].get("Volumes") or ()
-        )
+        return list(container.get_docker_client().client.images.get(image).attrs["Config"].get("Volumes") or ())
 
 
 class _Sandbox:
@@ -308,37 +308,36 @@ class _Sandbox:
         except (DockerException, requests.RequestException) as exc:
             return Autopsy(detail=f"The engine does not answer any more ({_cause(exc)}).")
         said = self._errors.decode("utf-8", "replace").strip()
-        ending = (
-            "closed its stream but still runs"
-            if state["Running"]
-            else f"left exit status {state['ExitCode']}"
-        )
+        ending = "closed its stream but still runs" if state["Running"] else f"left exit status {state['ExitCode']}"
         detail = f"It {ending}" + (f" and said: {said[-2000:]}" if said else ".")
         return Autopsy(oom_killed=bool(state["OOMKilled"]), detail=detail)
 
 
 def _settings(engine: Engine, environment: Environment) -> GuestSettings:
-    folders = {"1": ("memory", "pids", "cpuacct"), "2": ("unified",), "": ()}[_cgroup(engine, environment)]
-    root = "/sys/fs/cgroup"
-    inside = {name: root if name == "unified" else f"{root}/{name}" for name in folders}
-    return GuestSettings(workspace=WORKSPACE, uid=SANDBOX_UID, cgroup=inside)
+    root, version = "/sys/fs/cgroup", engine.cgroup if _shows_cgroups(engine, environment) else ""
+    folders = {
+        "1": {name: f"{root}/{name}" for name in ("memory", "pids", "cpuacct")},
+        "2": {"unified": root},
+    }
+    return GuestSettings(workspace=WORKSPACE, uid=SANDBOX_UID, cgroup=folders.get(version, {}))
 
 
-def _cgroup(engine: Engine, environment: Environment) -> str:
-    """Version of the cgroups that the guest can read. Only runc shows them to what it runs."""
-    return engine.cgroup if (environment.runtime or engine.runtime) in ("runc", "crun") else ""
+def _shows_cgroups(engine: Engine, environment: Environment) -> bool:
+    """Whether the guest can read its own limits and use. Other runtimes may not even have them."""
+    return bool(engine.cgroup) and (environment.runtime or engine.runtime) in ("runc", "crun")
 
 
 def _isolation(engine: Engine, environment: Environment, limits: Limits) -> Isolation:
     runtime = environment.runtime or engine.runtime
-    by = f"cgroup v{engine.cgroup}" if engine.cgroup else "measured"
+    means = f"cgroup v{engine.cgroup}" if _shows_cgroups(engine, environment) else "measured"
+    barrier = "default seccomp filter" if engine.seccomp else "no seccomp filter"
     return Isolation(
-        runner=NAME if runtime == "runc" else f"{NAME} ({runtime})",
+        runner=NAME,
         network="none: own namespace, loopback of its own",
         filesystem=f"read-only image, private tmpfs of {limits.disk_mb} MB",
-        processes=f"own pid and ipc namespaces, at most {limits.processes} ({by})"
-        + (", default seccomp filter" if engine.seccomp else ", no seccomp filter"),
-        memory=f"{limits.memory_mb} MB ({by})",
+        processes=f"own pid and ipc namespaces, at most {limits.processes} ({means}), "
+        + (barrier if runtime == "runc" else f"runtime {runtime}"),
+        memory=f"{limits.memory_mb} MB ({means})",
         user=f"uid {SANDBOX_UID}, no capabilities",
     )
 
@@ -347,16 +346,15 @@ def _find_engine(host: str | None) -> Engine:
     host = host or get_docker_host()
     where = host or docker.constants.DEFAULT_UNIX_SOCKET.removeprefix("http+")
     if where.startswith(("ssh:", "npipe:")):
-        raise _unavailable(
-            f"a sandbox's stream cannot go through {where}", "Forward the engine's socket to here."
-        )
+        raise _unavailable(f"a sandbox's stream cannot go through {where}", "Forward the engine's socket to here.")
     try:
+        _knock(where)
         with closing(docker.from_env(timeout=CONNECT_SECONDS, **_where(host))) as client:
             if client.api.base_url.startswith("https:"):
                 raise _unavailable(f"a sandbox's stream cannot go through TLS to {where}", "Use a tunnel.")
             about = client.info()
             api = client.api.api_version
-    except (DockerException, requests.RequestException) as exc:
+    except (DockerException, OSError) as exc:  # those of requests are OSErrors
         raise _unavailable(
             f"no daemon answered at {where} ({_cause(exc)})", "Start Docker, or pass runner='bubblewrap'."
         ) from exc
@@ -369,6 +367,13 @@ def _find_engine(host: str | None) -> Engine:
         cpus=about["NCPU"],
         runtime=about.get("DefaultRuntime", "runc"),
     )
+
+
+def _knock(where: str) -> None:
+    """Find out that nobody is there before docker-py does: it would leave its socket open."""
+    if where.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as stream:
+            stream.connect(where.removeprefix("unix://"))
 
 
 def _where(host: str | None) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from docker.errors import APIError, BuildError, ContainerError, ImageNotFound  # type: ignore[import-untyped]
+from docker.errors import APIError, BuildError, ContainerError, ImageNotFound
 
 from . import environments, interpreter, rootfs
 from .contract import Environment, RunnerUnavailable

@@ -63,11 +63,8 @@ def _title(failure: Failure) -> str:
 def _assertion(failure: Failure) -> Iterator[str]:
     found = failure.assertion
     assert found is not None
-    if found.explanation:
-        yield from _indented(found.explanation, 4)
-    else:
-        yield from _indented(failure.message, 4)
-    if len(found.left) + len(found.right) < 400:
+    yield from _indented(found.explanation or failure.message, 4)
+    if found.left not in found.explanation and len(found.left) + len(found.right) < 400:
         yield f"    got       {found.left}"
         yield f"    expected  {'' if found.operator == '==' else found.operator + ' '}{found.right}"
 
@@ -92,12 +89,12 @@ def _locals(frame: Frame) -> str:
 
 
 def _causes(error: ErrorInfo) -> Iterator[str]:
-    cause, explicit = error.cause, error.explicit_cause
-    while cause is not None:
-        yield from _indented(("because of " if explicit else "while handling ") + _error_line(cause), 4)
+    outer = error
+    while (cause := outer.cause) is not None:
+        yield from _indented(("because of " if outer.explicit_cause else "while handling ") + _error_line(cause), 4)
         for frame in cause.frames[-1:]:
             yield f"    {frame.path}:{frame.line} in {frame.function}: {frame.source}"
-        cause, explicit = cause.cause, cause.explicit_cause
+        outer = cause
     for inner in error.group:
         yield from _indented("with " + _error_line(inner), 4)
 
@@ -122,15 +119,14 @@ def _block(name: str, text: str, by: int = 0) -> Iterator[str]:
 def _footer(report: Report) -> Iterator[str]:
     for note in report.notes:
         yield f"note: {note}"
-    if report.counts:
-        yield "tests: " + ", ".join(f"{count} {name}" for name, count in sorted(report.counts.items()))
-    if report.isolation is not None:
-        found = report.isolation
-        yield f"sandbox: {found.runner}; network {found.network}; files {found.filesystem};"
-        yield f"         processes {found.processes}; memory {found.memory}; user {found.user}"
-        measured = report.measurements
-        yield (
-            f"took {measured.total_seconds:.2f} s (start {measured.start_seconds:.2f}, "
-            f"run {measured.collect_seconds + measured.run_seconds:.2f}), "
-            f"{measured.cpu_seconds:.2f} s CPU, {measured.peak_memory_mb:.0f} MB peak"
-        )
+    if report.isolation is None:
+        return
+    measured, found = report.measurements, report.isolation
+    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(report.counts.items()))
+    yield (
+        f"{counts or 'no tests'} in {measured.total_seconds:.2f} s ({measured.start_seconds:.2f} s of it to start), "
+        f"{measured.cpu_seconds:.2f} s CPU, {measured.peak_memory_mb:.0f} MB peak"
+    )
+    yield f"sandbox: {found.runner}"
+    for name in ("network", "filesystem", "processes", "memory", "user"):
+        yield f"  {name:<10} {getattr(found, name)}"

@@ -1,0 +1,1 @@
+"""Measurements that take too long for CI: each is a nox session."""
