@@ -74,6 +74,7 @@ class _Record:
         self.interrupted: Failure | None = None
         self.internal: Failure | None = None
         self.refused: str | None = None
+        self.lost_worker: str | None = None
         self.garbled: str | None = None
         self.started = 0
 
@@ -165,6 +166,10 @@ class _Record:
 
     def _on_refused(self, event: Event) -> None:
         self.refused = str(event["message"])
+
+    def _on_lost_worker(self, event: Event) -> None:
+        self.lost_worker = str(event["message"]).strip().splitlines()[-1]
+        self.notes.append(f"a worker of pytest-xdist died: {self.lost_worker}")
 
     def _on_case(self, event: Event) -> None:
         nodeid = str(event["id"])
@@ -345,6 +350,8 @@ def _told(failure: Failure) -> str:
 
 def _by_outcomes(record: _Record) -> tuple[Verdict, str]:
     tests = list(record.tests.values())
+    if not tests and record.lost_worker is not None:
+        return "crashed", f"no worker of pytest-xdist lived long enough to collect: {record.lost_worker}"
     if not tests:
         return "no_tests", "the suite holds no test that pytest collects"
     bad = [test for test in tests if test.outcome in ("failed", "error", "timeout")]

@@ -24,17 +24,14 @@ import os
 import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
 from docker.types import LogConfig, Ulimit
 from testcontainers.core.container import DockerContainer
-from testcontainers.core.docker_client import get_docker_host
 
 from . import guest, images, owners
 from .contract import (
@@ -47,50 +44,24 @@ from .contract import (
     RunnerUnavailable,
     Sandbox,
 )
+from .engine import NAME, Engine, cause, connected, find_engine, translated
 from .rootfs import SANDBOX_UID
 
 __all__ = ["DockerRunner", "Engine", "build_image", "find_engine", "sweep"]
 
-NAME = "docker"
 WORKSPACE = "/job"
 OVERHEAD_MB = 96
 """Our own processes in the container; tmpfs pages are charged too, so `disk_mb` comes on top."""
 SHARED_MEMORY_MB = 64
-OTHER_TEMPORARY_MB = 16
-"""/tmp of an image that is not ours. In ours it is a part of the workspace."""
+OTHER_FOLDER_MB = 16
 MOST_CPUS = 4
 CAPABILITIES = ["SETUID", "SETGID", "KILL"]
 OTHER_THREADS = 4096
 """A kernel of its own, as gVisor is, dies when it gets no thread; the guest counts processes, then."""
-CONNECT_SECONDS = 20
 KEPT_ERRORS = 16_384
 EXIT_SECONDS = 5
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Engine:
-    """An engine that answers, and what it can do."""
-
-    host: str | None
-    version: str
-    api: str
-    cgroup: str
-    """Version of its cgroups, `1` or `2`; empty where it has none to limit with."""
-    seccomp: bool
-    cpus: int
-    runtime: str
-    """What a container gets that asks for no runtime."""
-
-
-async def find_engine(host: str | None = None) -> Engine:
-    """The engine at `host`, or else where docker's own settings point.
-
-    Raises:
-        RunnerUnavailable: none answers; the message says why and what to do.
-    """
-    return await asyncio.to_thread(_find_engine, host)
 
 
 async def build_image(
@@ -108,7 +79,7 @@ async def build_image(
     engine = await find_engine(host)
 
     def build() -> str:
-        with _translated("build the image"), _client(engine) as client:
+        with translated("build the image"), connected(engine) as client:
             return images.build(client, from_host=from_host, requirements=requirements, progress=progress)
 
     return await asyncio.to_thread(build)
@@ -156,17 +127,24 @@ class DockerRunner:
             await _to_the_end(asyncio.to_thread(container.stop))
 
     def _image(self, engine: Engine, environment: Environment) -> str:
-        with _translated("get the image"), _client(engine) as client:
+        with translated("get the image"), connected(engine) as client:
             return images.ensure(client, environment, self._progress)
 
 
 def sweep(engine: Engine) -> None:
     """Remove the containers of owners on this machine that are dead, and only those."""
-    with _translated("remove what a dead process left"), _client(engine) as client:
+    with translated("remove what a dead process left"), connected(engine) as client:
         for found in client.api.containers(all=True, filters={"label": owners.of_this_host()}):
             if not owners.is_alive(found["Labels"]):
-                with suppress(NotFound):
-                    client.api.remove_container(found["Id"], force=True, v=True)
+                _remove(client, found["Id"])
+
+
+def _remove(client: Any, container: str) -> None:
+    try:
+        client.api.remove_container(container, force=True, v=True)
+    except APIError as exc:
+        if exc.status_code not in (404, 409):  # it is gone, or someone else is removing it right now
+            raise
 
 
 class _Container(DockerContainer):
@@ -176,7 +154,7 @@ class _Container(DockerContainer):
 
     def start(self) -> Self:
         client = self.get_docker_client()
-        with _translated("create the container"):
+        with translated("create the container"):
             self._container = client.create(
                 self.image,
                 command=self._command,
@@ -186,17 +164,16 @@ class _Container(DockerContainer):
                 **self._kwargs,
             )
             self.stream = _attach(self._container)
-        with _translated("start the container", started=True):
+        with translated("start the container", silent=RunnerLost):
             client.start(self._container)
         return self
 
     def stop(self, force: bool = True, delete_volume: bool = True) -> None:
         """Kill it and remove it, also where we never heard whether it was created."""
         client = self.get_docker_client().client
-        with _translated(f"remove {self._name}", started=True), closing(client), suppress(NotFound):
-            client.api.remove_container(self._name, force=force, v=delete_volume)
-        if self.stream is not None:
-            self.stream.close()
+        failed = translated(f"remove the container {self._name}", refused=RunnerLost, silent=RunnerLost)
+        with failed, closing(client), self.stream or nullcontext():
+            _remove(client, str(self._name))
 
     def state(self, seconds: int) -> Mapping[str, Any]:
         """How it ended, once it has; it gets some seconds for that."""
@@ -216,15 +193,14 @@ def _attach(container: Any) -> socket.socket:
 def _container(engine: Engine, image: str, environment: Environment, limits: Limits) -> _Container:
     """Everything that is asked of the engine for one sandbox. Nothing is created yet."""
     memory = limits.memory_mb + limits.disk_mb + OVERHEAD_MB
-    container = _Container(image, docker_client_kw={"version": engine.api, **_where(engine.host)})
+    container = _Container(image, docker_client_kw=engine.options)
     container.image = image  # without the prefix that testcontainers may be told to put before names
     container.with_name(f"reproof-{uuid.uuid4().hex}")
     container.with_command(list(guest.COMMAND))
     container.with_envs(**{name: value for name, value in guest.VARIABLES.items() if name != "PATH"})
     container.with_tmpfs_mount(WORKSPACE, f"size={limits.disk_mb}m,mode=1777,exec")
-    if environment.image is not None:
-        for folder in ("/tmp", *_volumes(container, image)):
-            container.with_tmpfs_mount(folder, f"size={min(limits.disk_mb, OTHER_TEMPORARY_MB)}m,mode=1777")
+    for folder in _other_folders(container, image, engine, environment):
+        container.with_tmpfs_mount(folder, f"size={min(limits.disk_mb, OTHER_FOLDER_MB)}m,mode=1777,exec")
     return container.with_kwargs(
         entrypoint=["python"],
         working_dir="/",
@@ -252,10 +228,17 @@ def _container(engine: Engine, image: str, environment: Environment, limits: Lim
     )
 
 
-def _volumes(container: _Container, image: str) -> list[str]:
-    """What the image would have written to the engine's own disk, past every limit."""
-    with _translated("inspect the image"):
-        return list(container.get_docker_client().client.images.get(image).attrs["Config"].get("Volumes") or ())
+def _other_folders(container: _Container, image: str, engine: Engine, environment: Environment) -> Iterator[str]:
+    """Where something could be written past the disk limit, unless we put a small tmpfs there."""
+    ours = environment.image is None
+    if not ours:
+        with translated("inspect the image"):
+            about = container.get_docker_client().client.images.get(image).attrs["Config"]
+        yield from about.get("Volumes") or ()
+        ours = images.LABEL in (about.get("Labels") or {})
+    # In our image /tmp is a part of the workspace; but gVisor mounts one of its own, without a limit.
+    if not ours or not _shows_cgroups(engine, environment):
+        yield "/tmp"
 
 
 class _Sandbox:
@@ -306,7 +289,7 @@ class _Sandbox:
         except NotFound:
             return Autopsy(detail="Someone else removed its container.")
         except (DockerException, requests.RequestException) as exc:
-            return Autopsy(detail=f"The engine does not answer any more ({_cause(exc)}).")
+            return Autopsy(detail=f"The engine does not answer any more ({cause(exc)}).")
         said = self._errors.decode("utf-8", "replace").strip()
         ending = "closed its stream but still runs" if state["Running"] else f"left exit status {state['ExitCode']}"
         detail = f"It {ending}" + (f" and said: {said[-2000:]}" if said else ".")
@@ -342,73 +325,6 @@ def _isolation(engine: Engine, environment: Environment, limits: Limits) -> Isol
     )
 
 
-def _find_engine(host: str | None) -> Engine:
-    host = host or get_docker_host()
-    where = host or docker.constants.DEFAULT_UNIX_SOCKET.removeprefix("http+")
-    if where.startswith(("ssh:", "npipe:")):
-        raise _unavailable(f"a sandbox's stream cannot go through {where}", "Forward the engine's socket to here.")
-    try:
-        _knock(where)
-        with closing(docker.from_env(timeout=CONNECT_SECONDS, **_where(host))) as client:
-            if client.api.base_url.startswith("https:"):
-                raise _unavailable(f"a sandbox's stream cannot go through TLS to {where}", "Use a tunnel.")
-            about = client.info()
-            api = client.api.api_version
-    except (DockerException, OSError) as exc:  # those of requests are OSErrors
-        raise _unavailable(
-            f"no daemon answered at {where} ({_cause(exc)})", "Start Docker, or pass runner='bubblewrap'."
-        ) from exc
-    return Engine(
-        host=host,
-        version=about["ServerVersion"],
-        api=api,
-        cgroup=about.get("CgroupVersion", "1") if about.get("MemoryLimit") and about.get("PidsLimit") else "",
-        seccomp=any("name=seccomp" in option for option in about.get("SecurityOptions") or ()),
-        cpus=about["NCPU"],
-        runtime=about.get("DefaultRuntime", "runc"),
-    )
-
-
-def _knock(where: str) -> None:
-    """Find out that nobody is there before docker-py does: it would leave its socket open."""
-    if where.startswith("unix://"):
-        with socket.socket(socket.AF_UNIX) as stream:
-            stream.connect(where.removeprefix("unix://"))
-
-
-def _where(host: str | None) -> dict[str, Any]:
-    return {"environment": {**os.environ, "DOCKER_HOST": host}} if host else {}
-
-
-def _client(engine: Engine) -> closing[Any]:
-    return closing(docker.from_env(version=engine.api, **_where(engine.host)))
-
-
-@contextmanager
-def _translated(doing: str, *, started: bool = False) -> Iterator[None]:
-    """Only an answer of the engine tells for sure that nothing was started."""
-    try:
-        yield
-    except (DockerException, requests.RequestException) as exc:
-        if started and not isinstance(exc, APIError):
-            raise RunnerLost(NAME, f"could not {doing} ({_cause(exc)}). It may have run.") from exc
-        raise _unavailable(f"could not {doing} ({_cause(exc)})", "See `docker info`.") from exc
-
-
-def _unavailable(what: str, next_step: str) -> RunnerUnavailable:
-    return RunnerUnavailable(NAME, f"{what}. Nothing was run. {next_step}")
-
-
-def _cause(exc: BaseException) -> str:
-    """The innermost reason: the engine's own words, or the operating system's."""
-    if isinstance(exc, APIError) and exc.explanation:
-        return str(exc.explanation).strip().rstrip(".")
-    if isinstance(exc, OSError) and exc.strerror:
-        return exc.strerror.lower()
-    inner = next((arg for arg in exc.args if isinstance(arg, BaseException)), exc.__cause__)
-    return _cause(inner) if inner is not None else str(exc)
-
-
 async def _to_the_end(work: Awaitable[T]) -> T:
     """Wait for it even when cancelled meanwhile; then be cancelled.
 
@@ -421,4 +337,6 @@ async def _to_the_end(work: Awaitable[T]) -> T:
         while not task.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # looked at; the cancellation is what counts
         raise

@@ -7,7 +7,7 @@ resolved and downloaded out here, so that no container has a network, not even
 while an image is built. Only wheels are taken: building a source distribution
 would run its code on this machine.
 
-Docker's own exceptions pass through here; `docker.py` translates them.
+Docker's own exceptions pass through here; the caller translates them.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ from docker.errors import APIError, BuildError, ContainerError, ImageNotFound
 
 from . import environments, interpreter, rootfs
 from .contract import Environment, RunnerUnavailable
+from .engine import cause
 
-__all__ = ["Progress", "build", "ensure"]
+__all__ = ["LABEL", "Progress", "build", "ensure"]
 
 Progress = Callable[[str], None]
 
 RECIPE = 1
 """Raise it when the way of building changes; older images are then not used."""
 REPOSITORY = "reproof-sandbox"
+LABEL = "reproof.recipe"
+"""On our images, and on all that are made from them: /tmp is a part of the workspace."""
 
 _PROBE = """\
 import json, site, sys
@@ -118,7 +121,7 @@ def _given(client: Any, image: str, progress: Progress) -> str:
     except (APIError, requests.RequestException) as exc:
         raise RunnerUnavailable(
             "docker",
-            f"the engine has no image {image!r} and could not pull it ({_reason(exc)}). Nothing was run. "
+            f"the engine has no image {image!r} and could not pull it ({cause(exc)}). Nothing was run. "
             "Pull or build it, or leave `image` out to use Reproof's own.",
         ) from exc
 
@@ -134,12 +137,10 @@ def _from_registry(client: Any, progress: Progress) -> str:
                 progress(f"docker: pulling {base} ...")
                 _pull(client, base)
         except (APIError, requests.RequestException) as exc:
-            progress(
-                f"docker: {base} cannot be pulled ({_reason(exc)}); using this machine's own Python instead"
-            )
+            progress(f"docker: {base} cannot be pulled ({cause(exc)}); using this machine's own Python instead")
             return _from_host(client, progress)
         progress(f"docker: building the sandbox image {name} from {base} (once) ...")
-        _add_layer(client, base, pinned, name, _ONE_DISK)
+        _add_layer(client, base, pinned, name, ours=True)
     return name
 
 
@@ -171,9 +172,7 @@ def _with_requirements(client: Any, base: str, requirements: tuple[str, ...], pr
 
 @cache
 def _host_name() -> str:
-    return _name(
-        "host", sys.version, platform.machine(), platform.libc_ver(), sorted(interpreter.packages().items())
-    )
+    return _name("host", sys.version, platform.machine(), platform.libc_ver(), sorted(interpreter.packages().items()))
 
 
 @cache
@@ -198,10 +197,6 @@ def _pull(client: Any, image: str) -> None:
     client.images.pull(image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest")
 
 
-def _reason(exc: Exception) -> str:
-    return str(getattr(exc, "explanation", None) or exc).strip().rstrip(".")
-
-
 @contextmanager
 def _lock(name: str) -> Iterator[None]:
     """Only one process at a time builds an image; the others then find it."""
@@ -212,16 +207,14 @@ def _lock(name: str) -> Iterator[None]:
         yield
 
 
-def _add_layer(client: Any, base: str, requirements: list[str], name: str, script: str = "") -> None:
+def _add_layer(client: Any, base: str, requirements: list[str], name: str, *, ours: bool = False) -> None:
     about = _probe(client, base)
     with tempfile.TemporaryDirectory(prefix="reproof-layer-") as folder:
         site = Path(folder, "site")
         _download(requirements, about, site)
         added = [f"{about['site']}/{entry.name}" for entry in sorted(site.iterdir())]
         prepare = json.dumps(["python", "-c", rootfs.COMPILE + script, "/", *added])
-        Path(folder, "Dockerfile").write_text(
-            f"FROM {base}\nUSER 0\nCOPY site/ {about['site']}/\nRUN {prepare}\n"
-        )
+        Path(folder, "Dockerfile").write_text(f"FROM {base}\nUSER 0\nCOPY site/ {about['site']}/\nRUN {prepare}\n")
         with tempfile.TemporaryFile() as packed:
             with tarfile.open(fileobj=packed, mode="w") as tar:
                 tar.add(folder, "", filter=rootfs.plain)
@@ -237,21 +230,15 @@ def _download(requirements: list[str], about: dict[str, Any], site: Path) -> Non
         # What the image already has stays as it is: two versions would end up on top of each other.
         installed.writelines(f"{package}=={version}\n" for package, version in about["installed"].items())
         installed.flush()
-        environments.pip_install(
-            "docker", tuple(requirements), site, f"--constraint={installed.name}", *options
-        )
+        environments.pip_install("docker", tuple(requirements), site, f"--constraint={installed.name}", *options)
     shutil.rmtree(site / "bin", ignore_errors=True)  # scripts that name an interpreter of this machine
 
 
 def _docker_build(client: Any, context: Any, name: str) -> None:
     try:
-        client.images.build(
-            fileobj=context, custom_context=True, tag=name, rm=True, forcerm=True, network_mode="none"
-        )
+        client.images.build(fileobj=context, custom_context=True, tag=name, rm=True, forcerm=True, network_mode="none")
     except BuildError as exc:
-        raise RunnerUnavailable(
-            "docker", f"the image {name} could not be built: {exc.msg}. Nothing was run."
-        ) from exc
+        raise RunnerUnavailable("docker", f"the image {name} could not be built: {exc.msg}. Nothing was run.") from exc
 
 
 def _probe(client: Any, image: str) -> dict[str, Any]:
@@ -265,7 +252,7 @@ def _probe(client: Any, image: str) -> dict[str, Any]:
     except (APIError, ContainerError, ValueError) as exc:
         raise RunnerUnavailable(
             "docker",
-            f"the image {image} has no usable `python` with pytest ({_reason(exc)}). Nothing was run. "
+            f"the image {image} has no usable `python` with pytest ({cause(exc)}). Nothing was run. "
             "An image needs Python 3.9 and pytest.",
         ) from exc
 
@@ -288,4 +275,5 @@ def _import(client: Any, folder: Path, name: str) -> None:
         for entry in sorted(root.iterdir()):
             tar.add(entry, entry.name, filter=rootfs.plain)
     repository, _, tag = name.partition(":")
-    client.api.import_image_from_file(str(packed), repository, tag, changes=[f"ENV PATH={rootfs.PATH}"])
+    changes = [f"ENV PATH={rootfs.PATH}", f"LABEL {LABEL}={RECIPE}"]
+    client.api.import_image_from_file(str(packed), repository, tag, changes=changes)

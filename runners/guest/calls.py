@@ -13,15 +13,21 @@ import runpy
 import sys
 import tempfile
 import time
+from typing import TYPE_CHECKING
 
 from . import failures, values
 from .child import OutOfTime, TestClock
+
+if TYPE_CHECKING:
+    from typing import IO, Any, NoReturn
+
+    from .child import Channel
 
 LARGEST_RESULT = 8 * 1024 * 1024
 KEPT_TEXT = 1024 * 1024
 
 
-def run(job, workspace, channel):
+def run(job: dict[str, Any], workspace: str, channel: Channel) -> None:
     for folder in (os.path.join(workspace, "src"), workspace):
         if os.path.isdir(folder):
             sys.path.insert(0, folder)
@@ -38,8 +44,10 @@ def run(job, workspace, channel):
     channel.send({"e": "finish", "status": 0})
 
 
-def _one(call, workspace, clock, describe):
-    event = {"e": "case", "id": call["id"]}
+def _one(
+    call: dict[str, Any], workspace: str, clock: TestClock, describe: failures.Describer
+) -> dict[str, Any]:
+    event: dict[str, Any] = {"e": "case", "id": call["id"]}
     started = time.perf_counter()
     try:
         clock.running = True
@@ -57,7 +65,7 @@ def _one(call, workspace, clock, describe):
     return event
 
 
-def _call(call, event):
+def _call(call: dict[str, Any], event: dict[str, Any]) -> None:
     stream, real = io.StringIO(), (sys.stdout, sys.stdin)
     sys.stdout = stream
     if call.get("stdin") is not None:
@@ -76,10 +84,11 @@ def _call(call, event):
         event["stdout"] = failures.cut(printed, KEPT_TEXT)
 
 
-def _resolve(call):
+def _resolve(call: dict[str, Any]) -> Any:
     """`package.module.Class.method`: the longest prefix that is a module, then attributes."""
     parts = call["call"].split(".")
-    module, rest = None, []
+    module: Any = None
+    rest: list[str] = []
     for count in range(len(parts), 0, -1):
         name = ".".join(parts[:count])
         try:
@@ -104,16 +113,16 @@ def _resolve(call):
     return getattr(made, rest[-1])
 
 
-def _bounded(encoded):
+def _bounded(encoded: Any) -> Any:
     import json
 
     size = len(json.dumps(encoded))
     if size > LARGEST_RESULT:
-        return {"$object": {"type": "too large", "repr": "<a value of %d encoded bytes>" % size}}
+        return {"$object": {"type": "too large", "repr": f"<a value of {size} encoded bytes>"}}
     return encoded
 
 
-def _program(call, workspace, event):
+def _program(call: dict[str, Any], workspace: str, event: dict[str, Any]) -> None:
     """Run a file as a program of its own, so that its exit is not ours."""
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
         source.write((call.get("stdin") or "").encode("utf-8", "surrogateescape"))
@@ -132,7 +141,9 @@ def _program(call, workspace, event):
         event["out"] = os.fstat(printed.fileno()).st_size + os.fstat(errors.fileno()).st_size
 
 
-def _become_program(call, workspace, source, printed, errors):
+def _become_program(
+    call: dict[str, Any], workspace: str, source: IO[bytes], printed: IO[bytes], errors: IO[bytes]
+) -> NoReturn:
     status = 1
     try:
         for fd, file in enumerate((source, printed, errors)):
@@ -163,7 +174,7 @@ def _become_program(call, workspace, source, printed, errors):
         os._exit(status & 0xFF)
 
 
-def _text(file):
+def _text(file: IO[bytes]) -> str:
     file.seek(0)
     data = file.read(LARGEST_RESULT + 1)
     text = data[:LARGEST_RESULT].decode("utf-8", "backslashreplace")

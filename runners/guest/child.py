@@ -15,8 +15,14 @@ import resource
 import signal
 import sys
 import tempfile
+from typing import TYPE_CHECKING
 
 from . import frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import FrameType
+    from typing import Any, NoReturn
 
 SIGNAL_TIME = signal.SIGRTMIN + 5  # "this test has had its time"; raised as an exception in the test
 SIGNAL_STACK = signal.SIGRTMIN + 6  # "where are you?"; answered by faulthandler, in C
@@ -30,12 +36,12 @@ CONFIGURES = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 class Channel:
     """The way out for events: numbered, so that nothing can be slipped in unseen."""
 
-    def __init__(self, fd):
+    def __init__(self, fd: int) -> None:
         self._fd = fd
         self._sent = 0
         self._owner = os.getpid()
 
-    def send(self, event):
+    def send(self, event: dict[str, Any]) -> None:
         if os.getpid() != self._owner:
             return  # a forked copy of the test process has nothing to report
         event["n"] = self._sent
@@ -45,7 +51,9 @@ class Channel:
             data = data[os.write(self._fd, data) :]
 
 
-def run(part, job, settings, ends, shut):
+def run(
+    part: str, job: dict[str, Any], settings: dict[str, Any], ends: Mapping[str, int], shut: Iterable[int]
+) -> NoReturn:
     """Never returns."""
     status = 70
     try:
@@ -78,7 +86,7 @@ def run(part, job, settings, ends, shut):
         os._exit(status)
 
 
-def _arrange_pipes(ends, shut):
+def _arrange_pipes(ends: Mapping[str, int], shut: Iterable[int]) -> None:
     for fd in shut:
         os.close(fd)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -88,17 +96,21 @@ def _arrange_pipes(ends, shut):
     for fd in (null, ends["stdout"], ends["stderr"]):
         os.close(fd)
     sys.stdin = open(0, closefd=False)
-    sys.stdout = sys.__stdout__ = open(1, "w", buffering=1, closefd=False, errors="backslashreplace")
-    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, closefd=False, errors="backslashreplace")
+    sys.stdout = sys.__stdout__ = open(  # type: ignore[misc]
+        1, "w", buffering=1, closefd=False, errors="backslashreplace"
+    )
+    sys.stderr = sys.__stderr__ = open(  # type: ignore[misc]
+        2, "w", buffering=1, closefd=False, errors="backslashreplace"
+    )
 
 
-def _reset_signals(stack_fd):
+def _reset_signals(stack_fd: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     faulthandler.register(SIGNAL_STACK, file=stack_fd, all_threads=True)
 
 
-def _prepare(job, settings):
+def _prepare(job: dict[str, Any], settings: dict[str, Any]) -> str:
     _limit(job["limits"], settings)
     libc = ctypes.CDLL(None)
     try:
@@ -113,7 +125,7 @@ def _prepare(job, settings):
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self is its own again
     os.umask(0o022)
-    base = settings["workspace"]
+    base: str = settings["workspace"]
     workspace, temporary, home = (os.path.join(base, name) for name in ("work", "tmp", "home"))
     for folder in (workspace, temporary, home):
         os.makedirs(folder, exist_ok=True)
@@ -126,7 +138,7 @@ def _prepare(job, settings):
     return workspace
 
 
-def _variables(job, temporary, home):
+def _variables(job: dict[str, Any], temporary: str, home: str) -> dict[str, str]:
     variables = {
         "HOME": home,
         "LANG": "C.UTF-8",
@@ -141,8 +153,8 @@ def _variables(job, temporary, home):
     return variables
 
 
-def _limit(limits, settings):
-    def cap(what, value):
+def _limit(limits: dict[str, Any], settings: dict[str, Any]) -> None:
+    def cap(what: int, value: int) -> None:
         _, hard = resource.getrlimit(what)
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(what, (value, value))
@@ -160,7 +172,7 @@ def _limit(limits, settings):
         cap(resource.RLIMIT_NPROC, limits["processes"] + 16)
 
 
-def _write_files(job, workspace):
+def _write_files(job: dict[str, Any], workspace: str) -> None:
     """The submission first, then the suite over it: the suite's files always win."""
     for path, data in job["submission"]:
         name = path.rpartition("/")[2]
@@ -171,7 +183,7 @@ def _write_files(job, workspace):
         _write(workspace, path, data)
 
 
-def _write(workspace, path, data):
+def _write(workspace: str, path: str, data: str) -> None:
     target = os.path.join(workspace, *path.split("/"))
     os.makedirs(os.path.dirname(target), exist_ok=True)
     with open(target, "wb") as file:
@@ -185,13 +197,13 @@ class OutOfTime(BaseException):
 class TestClock:
     """Raises OutOfTime inside a test when the supervisor says that its time is up."""
 
-    def __init__(self, seconds):
+    def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.running = False
 
-    def arm(self):
+    def arm(self) -> None:
         signal.signal(SIGNAL_TIME, self._ring)
 
-    def _ring(self, number, frame):
+    def _ring(self, number: int, frame: FrameType | None) -> None:
         if self.running:  # it may come a moment late, when the test is already over
-            raise OutOfTime("the test ran longer than its %g seconds" % self.seconds)
+            raise OutOfTime(f"the test ran longer than its {self.seconds:g} seconds")

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 import linecache
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FrameType, TracebackType
+    from typing import Any
 
 MESSAGE = 8_000
 FRAMES = 40
@@ -17,7 +23,7 @@ CAUSES = 5
 OPERAND = 4_000
 
 
-def cut(text, most):
+def cut(text: str, most: int) -> str:
     """The text's head and tail, with a mark between that says how much is missing."""
     if len(text) <= most:
         return text
@@ -25,7 +31,7 @@ def cut(text, most):
     return "%s\n[... %d characters cut ...]\n%s" % (text[:head], len(text) - head - tail, text[-tail:])
 
 
-def safe_repr(value, most):
+def safe_repr(value: object, most: int) -> str:
     try:
         text = repr(value)
     except Exception as exc:
@@ -35,7 +41,7 @@ def safe_repr(value, most):
     return text
 
 
-def safe_str(value):
+def safe_str(value: object) -> str:
     try:
         return str(value)
     except Exception as exc:
@@ -45,17 +51,17 @@ def safe_str(value):
 class Describer:
     """Knows which file is whose: the suite's, the submission's, or a library's."""
 
-    def __init__(self, workspace, suite):
+    def __init__(self, workspace: str, suite: Iterable[str]) -> None:
         self.workspace = os.path.realpath(workspace)
         self.suite = frozenset(suite)
 
-    def owner(self, filename):
+    def owner(self, filename: str) -> str:
         path = self.relative(filename)
         if path is None:
             return "library"
         return "suite" if path in self.suite else "submission"
 
-    def relative(self, filename):
+    def relative(self, filename: str) -> str | None:
         """The path inside the workspace, or None for a file from elsewhere."""
         if filename.startswith("<"):
             return None
@@ -63,9 +69,9 @@ class Describer:
         prefix = self.workspace + os.sep
         return path[len(prefix) :] if path.startswith(prefix) else None
 
-    def __call__(self, exc, traceback, depth=0):
+    def __call__(self, exc: BaseException, traceback: TracebackType | None, depth: int = 0) -> dict[str, Any]:
         frames, missing = self._frames(traceback)
-        described = {
+        described: dict[str, Any] = {
             "type": type(exc).__name__,
             "module": getattr(type(exc), "__module__", None) or "",
             "bases": [base.__name__ for base in type(exc).__mro__[1:-1]][:8],
@@ -81,7 +87,7 @@ class Describer:
             self._add_causes(described, exc, depth)
         return described
 
-    def _particulars(self, exc):
+    def _particulars(self, exc: BaseException) -> dict[str, Any]:
         if isinstance(exc, SyntaxError):
             path = self.relative(exc.filename or "<unknown>")
             return {"syntax": {
@@ -93,7 +99,7 @@ class Describer:
             return {"errno": exc.errno}
         return {}
 
-    def _add_causes(self, described, exc, depth):
+    def _add_causes(self, described: dict[str, Any], exc: BaseException, depth: int) -> None:
         cause = exc.__cause__
         if cause is None and not exc.__suppress_context__:
             cause = exc.__context__
@@ -103,10 +109,12 @@ class Describer:
         group = getattr(exc, "exceptions", None)
         if isinstance(group, tuple):
             described["group"] = [
-                self(inner, inner.__traceback__, depth + 1) for inner in group[:CAUSES] if isinstance(inner, BaseException)
+                self(inner, inner.__traceback__, depth + 1)
+                for inner in group[:CAUSES]
+                if isinstance(inner, BaseException)
             ]
 
-    def _frames(self, traceback):
+    def _frames(self, traceback: TracebackType | None) -> tuple[list[dict[str, Any]], int]:
         chain = []
         while traceback is not None:
             filename = traceback.tb_frame.f_code.co_filename
@@ -118,10 +126,10 @@ class Describer:
             chain = chain[: FRAMES // 2] + chain[-FRAMES // 2 :]
         return [self._frame(entry) for entry in chain], missing
 
-    def _frame(self, entry):
+    def _frame(self, entry: TracebackType) -> dict[str, Any]:
         code = entry.tb_frame.f_code
         owner = self.owner(code.co_filename)
-        frame = {
+        frame: dict[str, Any] = {
             "path": self.relative(code.co_filename) or _outside(code.co_filename),
             "line": entry.tb_lineno,
             "function": code.co_name,
@@ -133,7 +141,7 @@ class Describer:
         return frame
 
 
-def _locals(frame):
+def _locals(frame: FrameType) -> tuple[dict[str, str], int]:
     names = [name for name in frame.f_locals if not name.startswith(("__", "@"))]
     if frame.f_code.co_name == "<module>":
         return {}, 0  # a module's globals are its source, not its state
@@ -145,7 +153,7 @@ _MACHINERY = tuple(
 )
 
 
-def _is_machinery(filename):
+def _is_machinery(filename: str) -> bool:
     return (
         filename.startswith(("<frozen importlib", "<reproof_guest"))
         or any(part in filename for part in _MACHINERY)
@@ -154,11 +162,11 @@ def _is_machinery(filename):
     )
 
 
-def _outside(filename):
+def _outside(filename: str) -> str:
     """A library's file without the machine's own path before it."""
     for mark in ("site-packages", "dist-packages"):
-        before, found, after = filename.rpartition(os.sep + mark + os.sep)
+        _, found, after = filename.rpartition(os.sep + mark + os.sep)
         if found:
             return after
-    before, found, after = filename.rpartition(os.sep + "lib" + os.sep)
+    _, found, after = filename.rpartition(os.sep + "lib" + os.sep)
     return after if found else filename

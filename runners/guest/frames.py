@@ -10,6 +10,11 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 MAGIC = b"RPF1"  # the last byte is the version of the protocol
 HEADER = struct.Struct(">4sII")
@@ -20,30 +25,30 @@ class FrameError(Exception):
     """The stream does not hold what our own writer writes."""
 
 
-def encode(message, largest=LARGEST):
+def encode(message: Mapping[str, Any], largest: int = LARGEST) -> bytes:
     payload = json.dumps(message, separators=(",", ":"), allow_nan=False).encode("ascii")
     if len(payload) > largest:
-        raise FrameError("a message of %d bytes is over the %d allowed" % (len(payload), largest))
+        raise FrameError(f"a message of {len(payload)} bytes is over the {largest} allowed")
     return HEADER.pack(MAGIC, len(payload), zlib.crc32(payload)) + payload
 
 
 class Decoder:
     """Bytes in, messages out. After a FrameError the stream is unusable."""
 
-    def __init__(self, largest=LARGEST):
+    def __init__(self, largest: int = LARGEST) -> None:
         self._buffer = bytearray()
         self._largest = largest
 
-    def feed(self, data):
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
         """The messages that are complete with this data."""
         self._buffer += data
-        messages = []
+        messages: list[dict[str, Any]] = []
         while len(self._buffer) >= HEADER.size:
             magic, length, checksum = HEADER.unpack_from(self._buffer)
             if magic != MAGIC:
-                raise FrameError("not a frame of this protocol: it begins with %r" % bytes(magic))
+                raise FrameError(f"not a frame of this protocol: it begins with {bytes(magic)!r}")
             if length > self._largest:
-                raise FrameError("a frame of %d bytes is over the %d allowed" % (length, self._largest))
+                raise FrameError(f"a frame of {length} bytes is over the {self._largest} allowed")
             end = HEADER.size + length
             if len(self._buffer) < end:
                 break
@@ -52,19 +57,19 @@ class Decoder:
             messages.append(_parse(payload, checksum))
         return messages
 
-    def close(self):
+    def close(self) -> None:
         """Say that the stream has ended."""
         if self._buffer:
-            raise FrameError("the stream ended inside a frame, %d bytes after its start" % len(self._buffer))
+            raise FrameError(f"the stream ended inside a frame, {len(self._buffer)} bytes after its start")
 
 
-def _parse(payload, checksum):
+def _parse(payload: bytes, checksum: int) -> dict[str, Any]:
     if zlib.crc32(payload) != checksum:
         raise FrameError("the checksum of a frame does not match")
     try:
         message = json.loads(payload)
     except (ValueError, RecursionError) as exc:
-        raise FrameError("a frame does not hold JSON: %s" % exc) from None
+        raise FrameError(f"a frame does not hold JSON: {exc}") from None
     if not isinstance(message, dict):
-        raise FrameError("a frame holds %s, not an object" % type(message).__name__)
+        raise FrameError(f"a frame holds {type(message).__name__}, not an object")
     return message

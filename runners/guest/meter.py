@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .supervisor import Reaper
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def read_number(path, key=None):
+def read_number(path: str, key: str | None = None) -> int:
     """A number from a cgroup file, or of one `key value` line in it; 0 if it is not there."""
     try:
         with open(path) as file:
@@ -24,14 +30,14 @@ def read_number(path, key=None):
     return 0
 
 
-def process_table():
+def process_table() -> dict[int, tuple[int, int, int]]:
     """pid → (parent, threads, CPU ticks with those of reaped children)."""
     table = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
         try:
-            with open("/proc/%s/stat" % name, "rb") as file:
+            with open(f"/proc/{name}/stat", "rb") as file:
                 rest = file.read().rpartition(b")")[2].split()
         except OSError:
             continue  # it ended while we looked
@@ -41,13 +47,14 @@ def process_table():
     return table
 
 
-def below(table, root):
+def below(table: dict[int, tuple[int, int, int]], root: int) -> list[int]:
     if root == 1:
         return [pid for pid in table if pid != 1]
-    children = {}
+    children: dict[int, list[int]] = {}
     for pid, (parent, _, _) in table.items():
         children.setdefault(parent, []).append(pid)
-    found, waiting = [], [root]
+    found: list[int] = []
+    waiting = [root]
     while waiting:
         for pid in children.get(waiting.pop(), ()):
             found.append(pid)
@@ -55,16 +62,16 @@ def below(table, root):
     return found
 
 
-def processes_below(root):
+def processes_below(root: int) -> list[int]:
     return below(process_table(), root)
 
 
 class Meter:
     """Watches one job. `over()` names the first limit that it has passed, if any."""
 
-    def __init__(self, pid, settings, limits, reaper):
+    def __init__(self, pid: int, settings: dict[str, Any], limits: dict[str, Any], reaper: Reaper) -> None:
         self.pid, self.limits, self.reaper = pid, limits, reaper
-        self.workspace = settings["workspace"]
+        self.workspace: str = settings["workspace"]
         self.disk_is_mount = settings["disk"] == "tmpfs"
         cgroup = settings["cgroup"]
         unified = cgroup.get("unified")
@@ -87,7 +94,7 @@ class Meter:
         self.full = False
         self.looks = 0
 
-    def over(self):
+    def over(self) -> str | None:
         self.looks += 1
         table = process_table()
         pids = below(table, os.getpid())
@@ -105,18 +112,19 @@ class Meter:
             return "disk"
         return None
 
-    def _processes_over(self, table, pids):
+    def _processes_over(self, table: dict[int, tuple[int, int, int]], pids: list[int]) -> bool:
         if self.has_pids_cgroup:
             return read_number(*self.process_events) > self.denials_before
-        return sum(table[pid][1] for pid in pids) > self.limits["processes"]
+        most: int = self.limits["processes"]
+        return sum(table[pid][1] for pid in pids) > most
 
-    def _memory_over(self, pids):
-        limit_kb = self.limits["memory_mb"] * 1024
+    def _memory_over(self, pids: list[int]) -> bool:
+        limit_kb: int = self.limits["memory_mb"] * 1024
         used = self._used_kb(pids, limit_kb)
         self.peak_kb = max(self.peak_kb, used)
         return used > limit_kb
 
-    def _used_kb(self, pids, limit_kb):
+    def _used_kb(self, pids: list[int], limit_kb: int) -> int:
         if self.has_memory_cgroup:
             return max(0, read_number(*self.memory_used) - self.used_before) // 1024
         resident = sum(self._resident_kb(pid) for pid in pids)
@@ -126,16 +134,16 @@ class Meter:
         return resident
 
     @staticmethod
-    def _resident_kb(pid):
+    def _resident_kb(pid: int) -> int:
         try:
-            with open("/proc/%d/statm" % pid) as file:
+            with open(f"/proc/{pid}/statm") as file:
                 return int(file.read().split()[1]) * PAGE // 1024
         except (OSError, IndexError):
             return 0
 
-    def _proportional_kb(self, pid):
+    def _proportional_kb(self, pid: int) -> int:
         try:
-            with open("/proc/%d/smaps_rollup" % pid) as file:
+            with open(f"/proc/{pid}/smaps_rollup") as file:
                 for line in file:
                     if line.startswith("Pss:"):
                         return int(line.split()[1])
@@ -143,14 +151,14 @@ class Meter:
             pass
         return self._resident_kb(pid)
 
-    def _look_at_disk(self):
+    def _look_at_disk(self) -> None:
         if self.disk_is_mount:
             state = os.statvfs(self.workspace)
             self.full = self.full or state.f_bavail * state.f_frsize < 64 * 1024
         else:
             self.full = self.full or tree_bytes(self.workspace) > self.limits["disk_mb"] * 1024 * 1024
 
-    def evidence(self):
+    def evidence(self) -> dict[str, Any]:
         self._look_at_disk()
         return {
             "peak_memory_mb": round(max(self.reaper.peak_kb, self.peak_kb) / 1024, 1),
@@ -159,11 +167,11 @@ class Meter:
             "disk_full": self.full,
         }
 
-    def _denied_at_the_end(self):
+    def _denied_at_the_end(self) -> bool:
         return self.has_pids_cgroup and read_number(*self.process_events) > self.denials_before
 
 
-def tree_bytes(root):
+def tree_bytes(root: str) -> int:
     total = 0
     for folder, _, files in os.walk(root):
         for name in files:

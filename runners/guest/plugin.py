@@ -12,66 +12,78 @@ import json
 import os
 import signal
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
 from . import failures
 from .child import OutOfTime, TestClock
 
+if TYPE_CHECKING:
+    import warnings
+    from collections.abc import Generator, Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Any
+
+    from .child import Channel
+
 TEXT = 32_000
 WARNINGS = 100
 IDS_PER_EVENT = 1_000
 WORKER_VARIABLE = "REPROOF_WORKER"
 
-listener = None  # set by whoever runs pytest; in an xdist worker, by pytest_configure
+listener: Listener = None  # type: ignore[assignment]  # set by whoever runs pytest; in an xdist worker, by pytest_configure
 
 
-def for_workers(job):
+def for_workers(job: dict[str, Any]) -> str:
     return json.dumps({"suite": [path for path, _ in job["suite"]], "limits": job["limits"], "seed": job["seed"]})
 
 
 class Silent:
     """An xdist worker's channel: its reports go to the controller, which has the real one."""
 
-    def send(self, event):
+    def send(self, event: dict[str, Any]) -> None:
         pass
 
 
 class AlarmClock(TestClock):
     """In an xdist worker no supervisor sees a test start; the alarm clock does."""
 
-    def arm(self):
+    def arm(self) -> None:
         signal.signal(signal.SIGALRM, self._ring)
 
-    def start(self):
+    def start(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, self.seconds, 0.25)
 
-    def stop(self):
+    def stop(self) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class Listener:
-    def __init__(self, channel, describe, clock, job):
+    def __init__(
+        self, channel: Channel | Silent, describe: failures.Describer, clock: TestClock, job: dict[str, Any]
+    ) -> None:
         self.channel = channel
         self.describe = describe
         self.clock = clock
         self.seed = job["seed"]
-        self.finished = frozenset(job.get("finished", ()))
-        self.comparison = None
+        self.finished: frozenset[str] = frozenset(job.get("finished", ()))
+        self.comparison: dict[str, Any] | None = None
         self.warnings = 0
-        self.counted = {}
+        self.counted: dict[str, int] = {}
         self.distributed = False
 
-    def collection_failed(self, nodeid, exc):
+    def collection_failed(self, nodeid: str, exc: BaseException) -> None:
         failure = self.describe(exc, exc.__traceback__)
         self.channel.send({"e": "collect_error", "id": nodeid, "failure": failure})
 
-    def refused(self, message):
+    def refused(self, message: str) -> None:
         self.channel.send({"e": "refused", "message": failures.cut(message, failures.MESSAGE)})
 
     # --- failures -----------------------------------------------------------
 
-    def failure(self, excinfo):
+    def failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
         exc = _unwrap(excinfo.value)
         failure = self.describe(exc, exc.__traceback__)
         assertion = self._assertion(exc)
@@ -82,7 +94,7 @@ class Listener:
             failure["hypothesis"] = {"example": example, "seed": self.seed}
         return failure
 
-    def _assertion(self, exc):
+    def _assertion(self, exc: BaseException) -> dict[str, Any] | None:
         if not isinstance(exc, AssertionError):
             return None
         message = failures.safe_str(exc)
@@ -97,19 +109,21 @@ class Listener:
             }
         return _unittest_assertion(exc)
 
-    def skip(self, excinfo):
+    def skip(self, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
         """Who skipped: the file of the innermost frame outside pytest, or none for a mark."""
-        owner, place, traceback = "suite", None, excinfo.tb
+        owner = "suite"
+        place: str | None = None
+        traceback: TracebackType | None = excinfo.tb
         while traceback is not None:
             filename = traceback.tb_frame.f_code.co_filename
             found = self.describe.owner(filename)
             if found != "library":
-                owner, place = found, "%s:%d" % (self.describe.relative(filename), traceback.tb_lineno)
+                owner, place = found, f"{self.describe.relative(filename)}:{traceback.tb_lineno:d}"
             traceback = traceback.tb_next
         return {"by": owner, "place": place, "reason": failures.cut(failures.safe_str(excinfo.value), 500)}
 
 
-def _unwrap(exc):
+def _unwrap(exc: BaseException) -> BaseException:
     """pytest wraps errors of collection; the candidate's own is inside."""
     inner = getattr(exc, "cause", None)
     if isinstance(inner, BaseException) and type(exc).__name__ == "ConftestImportFailure":
@@ -119,7 +133,7 @@ def _unwrap(exc):
     return exc
 
 
-def _falsifying_example(exc):
+def _falsifying_example(exc: BaseException) -> str | None:
     for note in getattr(exc, "__notes__", None) or ():
         if isinstance(note, str) and note.startswith(("Falsifying example", "Falsifying explicit example")):
             return failures.cut(note.partition(": ")[2], failures.MESSAGE)
@@ -142,7 +156,7 @@ _UNITTEST = {
 }
 
 
-def _unittest_assertion(exc):
+def _unittest_assertion(exc: BaseException) -> dict[str, Any] | None:
     """unittest's assert methods have their operands as arguments, in a frame of the traceback."""
     traceback = exc.__traceback__
     while traceback is not None:
@@ -163,7 +177,7 @@ def _unittest_assertion(exc):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_configure(config):
+def pytest_configure(config: pytest.Config) -> None:
     global listener
     if hasattr(config, "workerinput"):
         handed = json.loads(os.environ[WORKER_VARIABLE])
@@ -173,13 +187,13 @@ def pytest_configure(config):
     listener.distributed = bool(getattr(config.option, "numprocesses", None)) or hasattr(config, "workerinput")
 
 
-def pytest_sessionstart(session):
+def pytest_sessionstart(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:  # its dots and summaries are for a terminal, and there is none
         reporter._tw._file = open(os.devnull, "w")
 
 
-def pytest_ignore_collect(collection_path, config):
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Only the suite's files are tests; a submission's own do not count.
 
     Doctests of the submission's modules are collected if the suite asks for them.
@@ -196,36 +210,42 @@ def pytest_ignore_collect(collection_path, config):
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if listener.finished:  # a process before this one has already reported them
         items[:] = [item for item in items if item.nodeid not in listener.finished]
 
 
-def pytest_collection_finish(session):
+def pytest_collection_finish(session: pytest.Session) -> None:
     if not listener.distributed:
         _send_ids([item.nodeid for item in session.items])
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_node_collection_finished(node, ids):
+def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None:
     if "collected" not in listener.counted:
         listener.counted["collected"] = True
         _send_ids(list(ids))
 
 
-def _send_ids(ids):
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    if error:
+        listener.channel.send({"e": "lost_worker", "message": failures.cut(str(error).strip(), failures.MESSAGE)})
+
+
+def _send_ids(ids: list[str]) -> None:
     for start in range(0, len(ids), IDS_PER_EVENT):
         listener.channel.send({"e": "collected", "ids": ids[start : start + IDS_PER_EVENT]})
 
 
-def pytest_deselected(items):
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     if items:
         ids = [item.nodeid for item in items]
         listener.channel.send({"e": "deselected", "count": len(ids), "ids": ids[:100]})
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector):
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
     report = yield
     call = getattr(report, "call", None)
     if call is not None and call.excinfo is not None:
@@ -236,21 +256,24 @@ def pytest_make_collect_report(collector):
     return report
 
 
-def pytest_collectreport(report):
+def pytest_collectreport(report: pytest.CollectReport) -> None:
     if report.outcome == "passed":
         return
-    event = {"e": "collect_error" if report.outcome == "failed" else "collect_skip", "id": report.nodeid}
+    event: dict[str, Any] = {
+        "e": "collect_error" if report.outcome == "failed" else "collect_skip",
+        "id": report.nodeid,
+    }
     event.update(getattr(report, "reproof", {}))
     listener.channel.send(event)
 
 
-def pytest_runtest_logstart(nodeid, location):
+def pytest_runtest_logstart(nodeid: str, location: tuple[str, int | None, str]) -> None:
     listener.comparison = None
     listener.channel.send({"e": "start", "id": nodeid})
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item, nextitem):
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     clock = listener.clock
     clock.running = True
     if hasattr(clock, "start"):
@@ -266,10 +289,10 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(item, call):
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     listener.clock.running = False  # describing a failure is not the test's time
     report = yield
-    described = {}
+    described: dict[str, Any] = {}
     if call.excinfo is not None:
         if report.outcome == "skipped":
             described["skip"] = listener.skip(call.excinfo)
@@ -281,7 +304,9 @@ def pytest_runtest_makereport(item, call):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_assertrepr_compare(config, op, left, right):
+def pytest_assertrepr_compare(
+    config: pytest.Config, op: str, left: object, right: object
+) -> Generator[None, list[list[str]], list[list[str]]]:
     explanations = yield
     listener.comparison = {
         "operator": op,
@@ -292,8 +317,8 @@ def pytest_assertrepr_compare(config, op, left, right):
     return explanations
 
 
-def pytest_runtest_logreport(report):
-    event = {
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    event: dict[str, Any] = {
         "e": "phase",
         "id": report.nodeid,
         "when": report.when,
@@ -316,7 +341,7 @@ def pytest_runtest_logreport(report):
     listener.channel.send(event)
 
 
-def _newly_printed(report):
+def _newly_printed(report: pytest.TestReport) -> int:
     printed = sum(len(text) for name, text in report.sections)
     before = listener.counted.pop(report.nodeid, 0)
     if report.when != "teardown":
@@ -324,11 +349,13 @@ def _newly_printed(report):
     return max(0, printed - before)
 
 
-def pytest_runtest_logfinish(nodeid, location):
+def pytest_runtest_logfinish(nodeid: str, location: tuple[str, int | None, str]) -> None:
     listener.channel.send({"e": "stop", "id": nodeid})
 
 
-def pytest_warning_recorded(warning_message, when, nodeid, location):
+def pytest_warning_recorded(
+    warning_message: warnings.WarningMessage, when: str, nodeid: str, location: tuple[str, int, str] | None
+) -> None:
     listener.warnings += 1
     if listener.warnings <= WARNINGS:
         listener.channel.send({
@@ -342,18 +369,18 @@ def pytest_warning_recorded(warning_message, when, nodeid, location):
         })
 
 
-def pytest_internalerror(excinfo):
+def pytest_internalerror(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
     listener.channel.send({"e": "internal_error", "failure": listener.failure(excinfo)})
 
 
-def pytest_keyboard_interrupt(excinfo):
+def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
     if isinstance(excinfo.value, pytest.Session.Interrupted):
         return  # pytest's own: it stops after errors in collection, or when the suite's options say so
     listener.channel.send({"e": "interrupted", "failure": listener.failure(excinfo)})
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session, exitstatus):
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     listener.channel.send({
         "e": "session",
         "status": int(exitstatus),

@@ -23,9 +23,14 @@ import select
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from . import child, frames
 from .meter import Meter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
@@ -38,11 +43,11 @@ MOST_RESTARTS = 20
 PRELOADS = ("asyncio", "decimal", "difflib", "doctest", "fractions", "hypothesis", "pprint", "unittest.mock")
 
 
-def prctl(option, value):
+def prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def main(settings):
+def main(settings: dict[str, Any]) -> None:
     wire_in, wire_out = _take_the_wire()
     prctl(PR_SET_DUMPABLE, 0)  # same user or not: no one reads or traces this process
     if os.getpid() != 1:
@@ -62,7 +67,7 @@ def main(settings):
         Reaper().kill_all()
 
 
-def _take_the_wire():
+def _take_the_wire() -> tuple[int, int]:
     """Move stdin and stdout out of reach of anything that prints or reads."""
     wire_in, wire_out = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
@@ -72,7 +77,7 @@ def _take_the_wire():
     return wire_in, wire_out
 
 
-def _hello():
+def _hello() -> dict[str, Any]:
     """Import, before any job, what most jobs would otherwise import each for itself."""
     try:
         import pytest
@@ -89,7 +94,7 @@ def _hello():
     return {"type": "hello", "python": _python(), "pytest": pytest.__version__}
 
 
-def _python():
+def _python() -> str:
     return "%d.%d.%d" % sys.version_info[:3]
 
 
@@ -98,13 +103,13 @@ class HostGone(Exception):
 
 
 class Host:
-    def __init__(self, wire_in, wire_out):
+    def __init__(self, wire_in: int, wire_out: int) -> None:
         self.fd = wire_in
         self._out = wire_out
         self._decoder = frames.Decoder()
-        self._waiting = []
+        self._waiting: list[dict[str, Any]] = []
 
-    def send(self, message):
+    def send(self, message: dict[str, Any]) -> None:
         data = memoryview(frames.encode(message))
         try:
             while data:
@@ -112,7 +117,7 @@ class Host:
         except OSError as exc:
             raise HostGone from exc
 
-    def receive(self):
+    def receive(self) -> dict[str, Any] | None:
         """The next message; None once the host has closed."""
         while not self._waiting:
             data = os.read(self.fd, 1 << 20)
@@ -121,13 +126,13 @@ class Host:
             self._waiting.extend(self._decoder.feed(data))
         return self._waiting.pop(0)
 
-    def check(self):
+    def check(self) -> None:
         """The host says nothing while a job runs; what can be read is its end."""
         if not os.read(self.fd, 1):
             raise HostGone
 
 
-def run_job(job, settings, host):
+def run_job(job: dict[str, Any], settings: dict[str, Any], host: Host) -> None:
     deadline = time.monotonic() + job["limits"]["wall_seconds"]
     parts = [part for part, wanted in (("cases", job["calls"]), ("pytest", job["pytest"])) if wanted]
     for part in parts:
@@ -135,9 +140,13 @@ def run_job(job, settings, host):
     host.send({"type": "done"})
 
 
-def _run_part(part, job, settings, host, deadline):
+def _run_part(
+    part: str, job: dict[str, Any], settings: dict[str, Any], host: Host, deadline: float
+) -> dict[str, Any]:
     """Run one part to its end, in as many processes as tests that would not stop ask for."""
-    finished, evidence, restarts = set(), None, 0
+    finished: set[Any] = set()
+    evidence: dict[str, Any] | None = None
+    restarts = 0
     while True:
         run = Run(part, dict(job, finished=sorted(finished)), settings, host, deadline)
         evidence = merge(evidence, run.to_the_end())
@@ -154,7 +163,7 @@ def _run_part(part, job, settings, host, deadline):
     return evidence
 
 
-def merge(earlier, later):
+def merge(earlier: dict[str, Any] | None, later: dict[str, Any]) -> dict[str, Any]:
     """Evidence of two processes of one part: how the last ended, what both used."""
     if earlier is None:
         return later
@@ -172,24 +181,26 @@ def merge(earlier, later):
 class Run:
     """One child process, from fork to the last of its descendants."""
 
-    def __init__(self, part, job, settings, host, deadline):
+    def __init__(
+        self, part: str, job: dict[str, Any], settings: dict[str, Any], host: Host, deadline: float
+    ) -> None:
         self.part, self.job, self.settings, self.host = part, job, settings, host
-        self.limits = job["limits"]
+        self.limits: dict[str, Any] = job["limits"]
         self.deadline = deadline
         self.started = time.monotonic()
         self.reaper = Reaper()
         self.events = frames.Decoder(LARGEST_EVENT)
         self.sequence = 0
-        self.current = None
+        self.current: str | None = None
         self.current_since = 0.0
         self.asked = 0.0
-        self.finished = set()
-        self.garbled = None
-        self.stopped = None
+        self.finished: set[Any] = set()
+        self.garbled: str | None = None
+        self.stopped: str | None = None
         self.stack = b""
         self.output = Output(self.limits["output_kb"] * 1024)
 
-    def to_the_end(self):
+    def to_the_end(self) -> dict[str, Any]:
         self._fork()
         self.meter = Meter(self.pid, self.settings, self.limits, self.reaper)
         try:
@@ -205,7 +216,7 @@ class Run:
 
     # --- starting -----------------------------------------------------------
 
-    def _fork(self):
+    def _fork(self) -> None:
         pipes = {name: os.pipe() for name in ("events", "stdout", "stderr", "stack")}
         wake_r, wake_w = os.pipe()
         os.set_blocking(wake_w, False)
@@ -221,7 +232,7 @@ class Run:
         for _, write_end in pipes.values():
             os.close(write_end)
         self.wake = (wake_r, wake_w)
-        self.readers = {
+        self.readers: dict[int, Callable[[bytes], None]] = {
             pipes["events"][0]: self._on_events,
             pipes["stdout"][0]: self.output.add,
             pipes["stderr"][0]: self.output.add,
@@ -233,11 +244,11 @@ class Run:
 
     # --- watching -----------------------------------------------------------
 
-    def _pause(self):
+    def _pause(self) -> float:
         """A first look soon, since most jobs are over soon; then a steady tick."""
         return TICK
 
-    def _wait(self, seconds):
+    def _wait(self, seconds: float) -> None:
         ready, _, _ = select.select([*self.readers, self.host.fd], [], [], seconds)
         for fd in ready:
             if fd == self.host.fd:
@@ -245,7 +256,7 @@ class Run:
             else:
                 self._read(fd)
 
-    def _read(self, fd):
+    def _read(self, fd: int) -> bool:
         try:
             data = os.read(fd, 1 << 18)
         except BlockingIOError:
@@ -258,11 +269,11 @@ class Run:
         self.readers[fd](data)
         return True
 
-    def _on_stack(self, data):
+    def _on_stack(self, data: bytes) -> None:
         if len(self.stack) < 16384:
             self.stack += data
 
-    def _on_events(self, data):
+    def _on_events(self, data: bytes) -> None:
         if self.garbled:
             return
         try:
@@ -272,13 +283,13 @@ class Run:
             return
         for event in messages:
             if event.pop("n", None) != self.sequence:
-                self.garbled = "an event is out of turn: expected number %d" % self.sequence
+                self.garbled = f"an event is out of turn: expected number {self.sequence}"
                 return
             self.sequence += 1
             self._note(event)
             self.host.send({"type": "event", "part": self.part, "event": event})
 
-    def _note(self, event):
+    def _note(self, event: dict[str, Any]) -> None:
         kind = event.get("e")
         if kind == "start":
             self.current, self.current_since, self.asked = event.get("id"), time.monotonic(), 0.0
@@ -287,7 +298,7 @@ class Run:
             self.current = None
         self.output.add_captured(event.get("out", 0))
 
-    def _enforce(self):
+    def _enforce(self) -> None:
         now = time.monotonic()
         if self.garbled:
             return self._stop("garbled")
@@ -302,7 +313,7 @@ class Run:
             return self._enforce_test(now)
         return None
 
-    def _enforce_test(self, now):
+    def _enforce_test(self, now: float) -> None:
         spent = now - self.current_since - self.limits["test_seconds"]
         if spent > GRACE:
             self._stop("test", where=True)
@@ -310,13 +321,13 @@ class Run:
             self.asked = now
             self._signal(child.SIGNAL_TIME)
 
-    def _signal(self, number):
+    def _signal(self, number: int) -> None:
         try:
             os.kill(self.pid, number)
         except ProcessLookupError:
             pass
 
-    def _stop(self, why, where=False):
+    def _stop(self, why: str, where: bool = False) -> None:
         self.stopped = why
         if where:
             self._signal(child.SIGNAL_STACK)
@@ -328,7 +339,7 @@ class Run:
 
     # --- ending -------------------------------------------------------------
 
-    def _drain(self):
+    def _drain(self) -> None:
         """What the dead left in the pipes; no one is alive to write more."""
         for fd in list(self.readers):
             while fd in self.readers and self._read(fd):
@@ -341,14 +352,14 @@ class Run:
                 if self.stopped is None and self.reaper.statuses[self.pid] == 0:
                     self.garbled = str(exc)
 
-    def _close(self):
+    def _close(self) -> None:
         signal.set_wakeup_fd(-1)
         for fd in set(self.readers) | set(self.wake):
             os.close(fd)
 
-    def _evidence(self, leftover):
+    def _evidence(self, leftover: int) -> dict[str, Any]:
         status = self.reaper.statuses[self.pid]
-        evidence = {
+        evidence: dict[str, Any] = {
             "exit_code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
             "stopped": self.stopped,
@@ -368,27 +379,27 @@ class Run:
 class Output:
     """What came past pytest's capture: counted, and its head and tail kept."""
 
-    def __init__(self, limit):
+    def __init__(self, limit: int) -> None:
         self.limit, self.total, self.captured = limit, 0, 0
         self.head, self.tail = b"", b""
 
-    def add(self, data):
+    def add(self, data: bytes) -> None:
         self.total += len(data)
         room = KEPT_OUTPUT // 2 - len(self.head)
         if room > 0:
             self.head, data = self.head + data[:room], data[room:]
         self.tail = (self.tail + data)[-KEPT_OUTPUT // 2 :]
 
-    def add_captured(self, count):
+    def add_captured(self, count: Any) -> None:
         if isinstance(count, int) and count > 0:
             self.total += count
             self.captured += count
 
     @property
-    def over(self):
+    def over(self) -> bool:
         return self.total > self.limit
 
-    def text(self):
+    def text(self) -> str:
         cut = self.total - self.captured - len(self.head) - len(self.tail)
         middle = b"\n[... %d bytes cut ...]\n" % cut if cut > 0 else b""
         return (self.head + middle + self.tail).decode("utf-8", "replace")
@@ -397,16 +408,16 @@ class Output:
 class Reaper:
     """Waits for everything that ends here, and ends everything that does not."""
 
-    def __init__(self):
-        self.statuses = {}
+    def __init__(self) -> None:
+        self.statuses: dict[int, int] = {}
         self.cpu_seconds = 0.0
         self.peak_kb = 0
 
-    def ended(self, pid):
+    def ended(self, pid: int) -> bool:
         self._reap()
         return pid in self.statuses
 
-    def _reap(self):
+    def _reap(self) -> bool:
         """True while there is, or may be, something left to wait for."""
         while True:
             try:
@@ -419,7 +430,7 @@ class Reaper:
             self.cpu_seconds += usage.ru_utime + usage.ru_stime
             self.peak_kb = max(self.peak_kb, usage.ru_maxrss)
 
-    def kill_all(self):
+    def kill_all(self) -> int:
         """Leave no process of the job; the number that had outlived its main process."""
         leftover = None
         until = time.monotonic() + 10
@@ -444,7 +455,7 @@ class Reaper:
         return leftover or 0
 
 
-def descendants():
+def descendants() -> list[int]:
     """Every live process below this one. As pid 1 that is everything there is."""
     from .meter import processes_below
 

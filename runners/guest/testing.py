@@ -7,14 +7,22 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+from typing import TYPE_CHECKING
 
 from . import failures, importer, plugin
 from .child import TestClock
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from _pytest.config import ConftestImportFailure
+
+    from .child import Channel
+
 CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 
 
-def run(job, workspace, channel):
+def run(job: dict[str, Any], workspace: str, channel: Channel) -> None:
     import pytest
     from _pytest.config import ConftestImportFailure, _prepareconfig
 
@@ -47,11 +55,11 @@ def run(job, workspace, channel):
     channel.send({"e": "finish", "status": int(status)})
 
 
-def failures_path(exc, describe):
+def failures_path(exc: ConftestImportFailure, describe: failures.Describer) -> str:
     return describe.relative(str(exc.path)) or "conftest.py"
 
 
-def _arguments(job, workspace, suite):
+def _arguments(job: dict[str, Any], workspace: str, suite: list[str]) -> list[str]:
     path, settings = _configuration(workspace, suite)
     arguments = ["--rootdir=" + workspace, "-c", path, "--color=no"]
     if "hypothesis" in sys.modules:
@@ -60,13 +68,13 @@ def _arguments(job, workspace, suite):
         # Async tests run without ceremony, unless the suite has decided about them.
         for name, value in (("asyncio_mode", "auto"), ("asyncio_default_fixture_loop_scope", "function")):
             if name not in settings:
-                arguments += ["-o", "%s=%s" % (name, value)]
+                arguments += ["-o", f"{name}={value}"]
     if job["workers"]:
         arguments += ["-n", str(job["workers"]), "-p", importer.PACKAGE + ".plugin"]
     return arguments + list(job["options"])
 
 
-def _configuration(workspace, suite):
+def _configuration(workspace: str, suite: list[str]) -> tuple[str, dict[str, Any]]:
     """The file that stock pytest would take, if it is the suite's, with what it sets; else none at all."""
     from _pytest.config.findpaths import load_config_dict_from_file
 
@@ -79,10 +87,19 @@ def _configuration(workspace, suite):
     return os.devnull, {}
 
 
-KNOWN_PLUGINS = ("hypothesis", "_hypothesis_globals", "_hypothesis_pytestplugin", "pytest_asyncio", "pytest_asyncio.plugin", "xdist", "xdist.plugin", "xdist.looponfail")
+KNOWN_PLUGINS = (
+    "hypothesis",
+    "_hypothesis_globals",
+    "_hypothesis_pytestplugin",
+    "pytest_asyncio",
+    "pytest_asyncio.plugin",
+    "xdist",
+    "xdist.plugin",
+    "xdist.looponfail",
+)
 
 
-def preload():
+def preload() -> None:
     """Import what a run will need, by setting one up and throwing it away.
 
     pytest would rewrite the assertions inside of these plugins, for which it keeps
@@ -102,7 +119,7 @@ def preload():
     config._ensure_unconfigure()
 
 
-def _publish(temporary, job):
+def _publish(temporary: str, job: dict[str, Any]) -> None:
     """xdist's workers are interpreters of their own: they need the plugin as files."""
     folder = os.path.join(temporary, "reproof")
     package = os.path.join(folder, importer.PACKAGE)
@@ -112,5 +129,8 @@ def _publish(temporary, job):
             file.write(source)
     open(os.path.join(package, "__init__.py"), "w").close()
     sys.path.append(folder)
+    frozen = getattr(sys.modules.get("xdist.plugin"), "_sys_path", None)
+    if frozen is not None:  # what it hands to its workers; it took it before there was a job
+        frozen[:] = sys.path
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     os.environ[plugin.WORKER_VARIABLE] = plugin.for_workers(job)

@@ -19,6 +19,11 @@ import datetime
 import decimal
 import fractions
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 DEEPEST = 100
 _BIG = 1 << 63
@@ -29,21 +34,21 @@ class Opaque:
 
     __slots__ = ("text", "type")
 
-    def __init__(self, type, text):
-        self.type = type
+    def __init__(self, type_name: str, text: str) -> None:
+        self.type = type_name
         self.text = text
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.text
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return False
 
-    def __hash__(self):  # so that it may stand in a set or as a key
+    def __hash__(self) -> int:  # so that it may stand in a set or as a key
         return id(self)
 
 
-def encode(value, depth=0):
+def encode(value: Any, depth: int = 0) -> Any:
     kind = type(value)
     if value is None or kind is bool or kind is str:
         return value
@@ -52,7 +57,7 @@ def encode(value, depth=0):
     if kind is float:
         return value if math.isfinite(value) else {"$float": repr(value)}
     if depth >= DEEPEST:
-        return _opaque(value, "nested more than %d deep" % DEEPEST)
+        return _opaque(value, f"nested more than {DEEPEST} deep")
     if kind is list:
         return [encode(item, depth + 1) for item in value]
     if kind is dict:
@@ -63,13 +68,13 @@ def encode(value, depth=0):
     return encoder(value) if encoder else _opaque(value)
 
 
-def _encode_dict(value, depth):
+def _encode_dict(value: dict[Any, Any], depth: int) -> dict[str, Any]:
     if all(type(key) is str and not key.startswith("$") for key in value):
         return {key: encode(item, depth + 1) for key, item in value.items()}
     return {"$dict": [[encode(key, depth + 1), encode(item, depth + 1)] for key, item in value.items()]}
 
 
-def _opaque(value, text=None):
+def _opaque(value: object, text: str | None = None) -> dict[str, Any]:
     kind = type(value)
     if text is None:
         try:
@@ -81,20 +86,20 @@ def _opaque(value, text=None):
     return {"$object": {"type": "%s.%s" % (kind.__module__, kind.__qualname__), "repr": text}}
 
 
-def _datetime(value):
+def _datetime(value: datetime.datetime) -> dict[str, Any]:
     return {"$datetime": [value.isoformat(), value.fold]} if _plain_zone(value) else _opaque(value)
 
 
-def _time(value):
+def _time(value: datetime.time) -> dict[str, Any]:
     return {"$time": [value.isoformat(), value.fold]} if _plain_zone(value) else _opaque(value)
 
 
-def _plain_zone(value):
+def _plain_zone(value: datetime.datetime | datetime.time) -> bool:
     return value.tzinfo is None or type(value.tzinfo) is datetime.timezone
 
 
-_SEQUENCES = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
-_SCALARS = {
+_SEQUENCES: dict[type[Any], str] = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
+_SCALARS: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
     bytes: lambda v: {"$bytes": base64.b64encode(v).decode("ascii")},
     bytearray: lambda v: {"$bytearray": base64.b64encode(v).decode("ascii")},
     complex: lambda v: {"$complex": [encode(v.real), encode(v.imag)]},
@@ -108,50 +113,50 @@ _SCALARS = {
 }
 
 
-def decode(data):
+def decode(data: Any) -> Any:
     """The value that was encoded. Raises ValueError for anything `encode` does not write."""
     if data is None or isinstance(data, (bool, int, float, str)):
         return data
     if isinstance(data, list):
         return [decode(item) for item in data]
     if not isinstance(data, dict):
-        raise ValueError("not an encoded value: %r" % (data,))
+        raise ValueError(f"not an encoded value: {data!r}")
     if len(data) == 1:
         ((key, inner),) = data.items()
         if key.startswith("$"):
             return _decode_tagged(key, inner)
     if any(key.startswith("$") for key in data):
-        raise ValueError("a key that begins with $ stands beside others: %r" % sorted(data))
+        raise ValueError(f"a key that begins with $ stands beside others: {sorted(data)!r}")
     return {key: decode(item) for key, item in data.items()}
 
 
-def _decode_tagged(tag, inner):
+def _decode_tagged(tag: str, inner: Any) -> Any:
     decoder = _DECODERS.get(tag)
     if decoder is None:
-        raise ValueError("unknown value kind %s; known: %s" % (tag, ", ".join(sorted(_DECODERS))))
+        raise ValueError(f"unknown value kind {tag}; known: {', '.join(sorted(_DECODERS))}")
     try:
         return decoder(inner)
     except (TypeError, KeyError, ArithmeticError) as exc:
-        raise ValueError("%s does not hold what it should: %r" % (tag, exc)) from None
+        raise ValueError(f"{tag} does not hold what it should: {exc!r}") from None
 
 
-def _float(text):
+def _float(text: Any) -> float:
     if text not in ("nan", "inf", "-inf"):
-        raise ValueError("$float holds nan, inf or -inf, not %r" % (text,))
+        raise ValueError(f"$float holds nan, inf or -inf, not {text!r}")
     return float(text)
 
 
-def _decode_datetime(inner):
+def _decode_datetime(inner: Any) -> datetime.datetime:
     moment, fold = inner
     return datetime.datetime.fromisoformat(moment).replace(fold=fold)
 
 
-def _decode_time(inner):
+def _decode_time(inner: Any) -> datetime.time:
     moment, fold = inner
     return datetime.time.fromisoformat(moment).replace(fold=fold)
 
 
-_DECODERS = {
+_DECODERS: dict[str, Callable[[Any], Any]] = {
     "$int": lambda inner: int(inner, 16),
     "$float": _float,
     "$tuple": lambda inner: tuple(decode(item) for item in inner),
@@ -172,7 +177,7 @@ _DECODERS = {
 }
 
 
-def has_opaque(data):
+def has_opaque(data: Any) -> bool:
     """Whether an encoded value holds something that has no encoding."""
     if isinstance(data, list):
         return any(has_opaque(item) for item in data)
