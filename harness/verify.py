@@ -86,8 +86,8 @@ async def averify(
     try:
         async with entered(runner, progress) as ready:
             name = ready.name
-            async with ready.open(job.environment, job.limits) as sandbox:
-                outcome = await session.run(sandbox, job, on_event)
+            async with session.open_guest(ready, job.environment, job.limits) as guest:
+                outcome = await guest.run(job, on_event)
     except RunnerError as exc:
         report = Report(verdict="invalid", reason=str(exc), runner=name or "auto", limits=limits, version=version())
         metrics.record(report, error=type(exc).__name__)

@@ -200,6 +200,10 @@ class GuestSettings:
     """The user id to drop to before candidate code runs; None: we already are that user."""
     cgroup: Mapping[str, str] = field(default_factory=dict)
     """Controller → directory, as seen from inside; empty: measure through /proc."""
+    uids: int = 1
+    """How many user ids from `uid` on are ours to give; each job gets the next one."""
+    scratch: tuple[str, ...] = ("/dev/shm",)
+    """Other places that a job may write to, and that are emptied after it."""
     disk: str = "tmpfs"
     """How `disk_mb` holds: `tmpfs` (the mount is that large) or `measured`."""
 

@@ -60,6 +60,7 @@ OTHER_THREADS = 4096
 """A kernel of its own, as gVisor is, dies when it gets no thread; the guest counts processes, then."""
 KEPT_ERRORS = 16_384
 EXIT_SECONDS = 5
+CONFLICT = 409
 
 T = TypeVar("T")
 
@@ -140,11 +141,14 @@ def sweep(engine: Engine) -> None:
 
 
 def _remove(client: Any, container: str) -> None:
-    try:
-        client.api.remove_container(container, force=True, v=True)
-    except APIError as exc:
-        if exc.status_code not in (404, 409):  # it is gone, or someone else is removing it right now
-            raise
+    """It is gone when this returns, whoever removed it."""
+    with suppress(NotFound):
+        try:
+            client.api.remove_container(container, force=True, v=True)
+        except APIError as exc:
+            if exc.status_code != CONFLICT:
+                raise
+            client.api.wait(container, condition="removed")  # someone else is at it
 
 
 class _Container(DockerContainer):

@@ -213,8 +213,10 @@ def _add_layer(client: Any, base: str, requirements: list[str], name: str, *, ou
         site = Path(folder, "site")
         _download(requirements, about, site)
         added = [f"{about['site']}/{entry.name}" for entry in sorted(site.iterdir())]
-        prepare = json.dumps(["python", "-c", rootfs.COMPILE + script, "/", *added])
-        Path(folder, "Dockerfile").write_text(f"FROM {base}\nUSER 0\nCOPY site/ {about['site']}/\nRUN {prepare}\n")
+        prepare = json.dumps(["python", "-c", rootfs.COMPILE + (_ONE_DISK if ours else ""), "/", *added])
+        recipe = [f"FROM {base}", "USER 0", f"COPY site/ {about['site']}/", f"RUN {prepare}"]
+        recipe += [f"LABEL {LABEL}={RECIPE}"] if ours else []
+        Path(folder, "Dockerfile").write_text("\n".join(recipe))
         with tempfile.TemporaryFile() as packed:
             with tarfile.open(fileobj=packed, mode="w") as tar:
                 tar.add(folder, "", filter=rootfs.plain)

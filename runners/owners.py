@@ -46,9 +46,7 @@ def _this_host() -> str:
 def _started(pid: int) -> str | None:
     """When this process started, so that its id means no other; None once it is dead."""
     if not os.path.isdir("/proc/self"):
-        asked = subprocess.run(
-            ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-        )
+        asked = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
         return asked.stdout.strip() or None
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -10,80 +10,133 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 
 from . import guest
-from .contract import Evidence, Job, Outcome, RunnerLost, RunnerUnavailable, Sandbox
+from .contract import Environment, Evidence, Job, Limits, Outcome, Runner, RunnerLost, RunnerUnavailable, Sandbox
 from .guest import frames
 
-__all__ = ["Event", "run"]
+__all__ = ["Event", "Guest", "open_guest"]
 
 Event = dict[str, Any]
+OnEvent = Callable[[Event], None]
 
 START_SECONDS = 60
 """How long a guest may take to import pytest and say hello."""
 GRACE_SECONDS = 30
 """How long past `wall_seconds` a guest may be silent: it has to kill and count what is left."""
+CLEAN_SECONDS = 30
 MOST_EVENT_BYTES = 512 * 1024 * 1024
 
 
-async def run(sandbox: Sandbox, job: Job, on_event: Callable[[Event], None] | None = None) -> Outcome:
-    """Run the job in this sandbox to its end.
+@asynccontextmanager
+async def open_guest(runner: Runner, environment: Environment, limits: Limits) -> AsyncIterator[Guest]:
+    """A new sandbox whose guest has said hello; it is gone when this ends.
 
     Raises:
-        RunnerUnavailable: the sandbox has no usable Python or pytest; nothing was run.
-        RunnerLost: the guest died or garbled its stream; what the job did is unknown.
+        RunnerUnavailable: nothing was started.
+        RunnerLost: something was started and did not come up.
     """
-    wire = _Wire(sandbox)
-    clock = time.perf_counter
-    begun = clock()
-    await sandbox.write(guest.bundle(asdict(sandbox.settings)))
-    hello = await wire.receive(START_SECONDS, "to start")
-    _check(hello, sandbox.isolation.runner)
-    started = clock()
-    await sandbox.write(frames.encode(_message(job)))
-    sent = clock()
-    events, parts, first_test = await _listen(wire, job, on_event)
-    ended = clock()
-    seconds = {
-        "start": started - begun,
-        "send": sent - started,
-        "collect": (first_test or ended) - sent,
-        "run": ended - (first_test or ended),
-    }
-    return Outcome(tuple(events), parts, sandbox.isolation, seconds, hello)
+    async with runner.open(environment, limits) as sandbox:
+        opened = Guest(sandbox)
+        await opened.start()
+        yield opened
 
 
-async def _listen(
-    wire: _Wire, job: Job, on_event: Callable[[Event], None] | None
-) -> tuple[list[Event], dict[str, Evidence], float | None]:
-    events: list[Event] = []
-    parts: dict[str, Evidence] = {}
-    first_test = None
-    deadline = time.monotonic() + job.limits.wall_seconds + GRACE_SECONDS
-    while True:
+class Guest:
+    """The supervisor in a live sandbox. Runs one job at a time."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.jobs = 0
+        """How many it has been given."""
+        self._wire = _Wire(sandbox)
+        self._hello: dict[str, Any] = {}
+        self._spent: dict[str, float] = {}
+
+    async def start(self) -> None:
+        begun = time.perf_counter()
+        await self.sandbox.write(guest.bundle(asdict(self.sandbox.settings)))
+        self._hello = await self._wire.receive(START_SECONDS, "to start")
+        if self._hello.get("type") != "hello":
+            raise self._wire.lost(f"it began with {self._hello.get('type')!r} instead of a greeting")
+        self._spent = {"start": time.perf_counter() - begun}
+
+    async def run(self, job: Job, on_event: OnEvent | None = None, *, last: bool = True) -> Outcome:
+        """Run the job to its end. Unless it is the `last`, call `settle` before the next one.
+
+        Raises:
+            RunnerUnavailable: the sandbox has no pytest; nothing was run.
+            RunnerLost: the guest died or garbled its stream; what the job did is unknown.
+        """
+        self._check_pytest(job)
+        self.jobs += 1
+        clock = time.perf_counter
+        begun = clock()
+        await self.sandbox.write(frames.encode({**_message(job), "last": last}))
+        sent = clock()
+        events, parts, first_test = await self._listen(job, on_event)
+        ended = clock()
+        seconds = {
+            **self._spent,
+            "send": sent - begun,
+            "collect": (first_test or ended) - sent,
+            "run": ended - (first_test or ended),
+        }
+        self._spent = {"start": 0.0}
+        return Outcome(tuple(events), parts, self.sandbox.isolation, seconds, self._hello)
+
+    async def settle(self) -> bool:
+        """Wait until the last job is cleared away; True if the guest vouches that nothing of it is left.
+
+        Raises:
+            RunnerLost: it died meanwhile.
+        """
         try:
-            message = await wire.receive(deadline - time.monotonic(), "to finish the job")
+            message = await self._wire.receive(CLEAN_SECONDS, "to clean up")
         except _OutOfMemory as exc:
-            # The kernel's own word: the job took all memory, and the guest went with it.
-            parts["sandbox"] = Evidence(oom_kills=1, output=exc.detail)
-            return events, parts, first_test
-        kind = message.get("type")
-        if kind == "event" and isinstance(message.get("event"), dict):
-            event = {**message["event"], "part": message.get("part")}
-            if first_test is None and event.get("e") == "start":
-                first_test = time.perf_counter()
-            events.append(event)
-            if on_event is not None:
-                on_event(event)
-        elif kind == "end":
-            parts[str(message.get("part"))] = wire.evidence(message.get("evidence"))
-        elif kind == "done":
-            return events, parts, first_test
-        else:
-            raise wire.lost(f"it sent a message of an unknown kind ({kind!r})")
+            raise self._wire.lost(f"it ran out of memory. {exc.detail}") from exc
+        return message.get("type") == "done" and message.get("clean") is True
+
+    def _check_pytest(self, job: Job) -> None:
+        if job.suite and not self._hello.get("pytest"):
+            raise RunnerUnavailable(
+                self.sandbox.isolation.runner,
+                f"the sandbox's Python {self._hello.get('python')} has no pytest. Nothing was run. "
+                "Install pytest in that image, or use the one that `reproof image build` makes.",
+            )
+
+    async def _listen(
+        self, job: Job, on_event: OnEvent | None
+    ) -> tuple[list[Event], dict[str, Evidence], float | None]:
+        events: list[Event] = []
+        parts: dict[str, Evidence] = {}
+        first_test = None
+        expected = bool(job.calls) + bool(job.suite)
+        deadline = time.monotonic() + job.limits.wall_seconds + GRACE_SECONDS
+        while len(parts) < expected:
+            try:
+                message = await self._wire.receive(deadline - time.monotonic(), "to finish the job")
+            except _OutOfMemory as exc:
+                # The kernel's own word: the job took all memory, and the guest went with it.
+                parts["sandbox"] = Evidence(oom_kills=1, output=exc.detail)
+                break
+            kind = message.get("type")
+            if kind == "event" and isinstance(message.get("event"), dict):
+                event = {**message["event"], "part": message.get("part")}
+                if first_test is None and event.get("e") == "start":
+                    first_test = time.perf_counter()
+                events.append(event)
+                if on_event is not None:
+                    on_event(event)
+            elif kind == "end":
+                parts[str(message.get("part"))] = self._wire.evidence(message.get("evidence"))
+            else:
+                raise self._wire.lost(f"it sent a message of an unknown kind ({kind!r})")
+        return events, parts, first_test
 
 
 def _message(job: Job) -> dict[str, Any]:
@@ -105,17 +158,6 @@ def _packed(files: Mapping[str, bytes]) -> list[list[str]]:
     return [[path, base64.b64encode(data).decode("ascii")] for path, data in files.items()]
 
 
-def _check(hello: dict[str, Any], runner: str) -> None:
-    if hello.get("type") != "hello":
-        raise RunnerLost(runner, f"the guest began with {hello.get('type')!r} instead of a greeting.")
-    if not hello.get("pytest"):
-        raise RunnerUnavailable(
-            runner,
-            f"the sandbox's Python {hello.get('python')} has no pytest. Nothing was run. "
-            "Install pytest in that image, or use the one that `reproof image build` makes.",
-        )
-
-
 class _OutOfMemory(Exception):
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -132,12 +174,13 @@ class _Wire:
         self._received = 0
 
     async def receive(self, seconds: float, purpose: str) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(seconds):
-                while not self._waiting:
-                    await self._read()
-        except TimeoutError:
-            raise self.lost(f"it said nothing in the {seconds:.0f} seconds it had {purpose}") from None
+        if not self._waiting:
+            try:
+                async with asyncio.timeout(seconds):
+                    while not self._waiting:
+                        await self._read()
+            except TimeoutError:
+                raise self.lost(f"it said nothing in the {seconds:.0f} seconds it had {purpose}") from None
         return self._waiting.pop(0)
 
     async def _read(self) -> None:

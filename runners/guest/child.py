@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
+    import pytest
+
 SIGNAL_TIME = signal.SIGRTMIN + 5  # "this test has had its time"; raised as an exception in the test
 SIGNAL_STACK = signal.SIGRTMIN + 6  # "where are you?"; answered by faulthandler, in C
 PR_SET_DUMPABLE = 4
@@ -31,6 +33,11 @@ PR_SET_NO_NEW_PRIVS = 38
 
 # Files of a submission that would configure the run, or run before it. The suite's own are kept.
 CONFIGURES = ("conftest.py", "sitecustomize.py", "usercustomize.py")
+
+
+def folders(settings: dict[str, Any]) -> list[str]:
+    """Where a job works, keeps temporary files and is at home."""
+    return [os.path.join(settings["workspace"], name) for name in ("work", "tmp", "home")]
 
 
 class Channel:
@@ -52,7 +59,12 @@ class Channel:
 
 
 def run(
-    part: str, job: dict[str, Any], settings: dict[str, Any], ends: Mapping[str, int], shut: Iterable[int]
+    part: str,
+    job: dict[str, Any],
+    settings: dict[str, Any],
+    ends: Mapping[str, int],
+    shut: Iterable[int],
+    ready: pytest.Config | None,
 ) -> NoReturn:
     """Never returns."""
     status = 70
@@ -70,7 +82,7 @@ def run(
         else:
             from . import testing
 
-            testing.run(job, workspace, channel)
+            testing.run(job, workspace, channel, ready)
         status = 0
     except BaseException:
         import traceback
@@ -125,8 +137,7 @@ def _prepare(job: dict[str, Any], settings: dict[str, Any]) -> str:
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self is its own again
     os.umask(0o022)
-    base: str = settings["workspace"]
-    workspace, temporary, home = (os.path.join(base, name) for name in ("work", "tmp", "home"))
+    workspace, temporary, home = folders(settings)
     for folder in (workspace, temporary, home):
         os.makedirs(folder, exist_ok=True)
     os.environ.clear()

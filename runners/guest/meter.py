@@ -69,8 +69,8 @@ def processes_below(root: int) -> list[int]:
 class Meter:
     """Watches one job. `over()` names the first limit that it has passed, if any."""
 
-    def __init__(self, pid: int, settings: dict[str, Any], limits: dict[str, Any], reaper: Reaper) -> None:
-        self.pid, self.limits, self.reaper = pid, limits, reaper
+    def __init__(self, settings: dict[str, Any], limits: dict[str, Any], reaper: Reaper) -> None:
+        self.limits, self.reaper = limits, reaper
         self.workspace: str = settings["workspace"]
         self.disk_is_mount = settings["disk"] == "tmpfs"
         cgroup = settings["cgroup"]

@@ -7,7 +7,7 @@ reason. What it says to the host:
     hello   → versions; sent once, when everything is imported
     event   → what the job's child reported, as it happens
     end     → how one part of the job ended, with evidence
-    done    → the job is over and nothing of it is left
+    done    → nothing of the job is left, or (`clean` is false) we are not sure of that
 
 Where it is pid 1 of a pid namespace, nothing inside can signal it, and killing
 everything is one call. Elsewhere it becomes a subreaper, so that a daemonised
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import os
 import select
 import signal
@@ -25,12 +26,14 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from . import child, frames
+from . import child, cleaning, frames
 from .meter import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    import pytest
 
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
@@ -53,14 +56,18 @@ def main(settings: dict[str, Any]) -> None:
     if os.getpid() != 1:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
     host = Host(wire_in, wire_out)
-    host.send(_hello())
+    hello, ready = _warm_up(settings)
+    host.send(hello)
+    number = 0
     try:
         while True:
-            message = host.receive()
-            if message is None:
+            job = host.receive()
+            if job is None:
                 return
-            if message.get("type") == "job":
-                run_job(message, settings, host)
+            # No two jobs of a sandbox have the same user id, where we have several to give.
+            uid = None if settings["uid"] is None else settings["uid"] + number % settings["uids"]
+            Work(job, dict(settings, uid=uid), host, ready).to_the_end()
+            number += 1
     except HostGone:
         pass
     finally:
@@ -77,21 +84,32 @@ def _take_the_wire() -> tuple[int, int]:
     return wire_in, wire_out
 
 
-def _hello() -> dict[str, Any]:
-    """Import, before any job, what most jobs would otherwise import each for itself."""
-    try:
-        import pytest
-    except ImportError:
-        return {"type": "hello", "python": _python(), "pytest": None}
-    from . import calls, testing  # noqa: F401
+def _warm_up(settings: dict[str, Any]) -> tuple[dict[str, Any], pytest.Config | None]:
+    """Do, before any job, what most jobs would otherwise do each for itself."""
+    from . import calls  # noqa: F401
 
-    testing.preload()
     for name in PRELOADS:
         try:
             __import__(name)
         except ImportError:
             pass
-    return {"type": "hello", "python": _python(), "pytest": pytest.__version__}
+    hello = {"type": "hello", "python": _python(), "pytest": None}
+    ready = None
+    try:
+        import pytest
+    except ImportError:
+        pass
+    else:
+        from . import testing
+
+        testing.preload()
+        workspace, temporary, _ = child.folders(settings)
+        ready = testing.prepare(workspace, temporary)
+        hello["pytest"] = pytest.__version__
+    # What is here now stays: no collection in a job has to look at it, or copies it by looking.
+    gc.collect()
+    gc.freeze()
+    return hello, ready
 
 
 def _python() -> str:
@@ -132,35 +150,54 @@ class Host:
             raise HostGone
 
 
-def run_job(job: dict[str, Any], settings: dict[str, Any], host: Host) -> None:
-    deadline = time.monotonic() + job["limits"]["wall_seconds"]
-    parts = [part for part, wanted in (("cases", job["calls"]), ("pytest", job["pytest"])) if wanted]
-    for part in parts:
-        host.send({"type": "end", "part": part, "evidence": _run_part(part, job, settings, host, deadline)})
-    host.send({"type": "done"})
+class Work:
+    """One job: its parts one after the other, each in a sandbox that holds nothing of the one before."""
 
+    def __init__(
+        self, job: dict[str, Any], settings: dict[str, Any], host: Host, ready: pytest.Config | None
+    ) -> None:
+        self.job, self.settings, self.host, self.ready = job, settings, host, ready
+        self.deadline = time.monotonic() + job["limits"]["wall_seconds"]
+        self.clean = True
 
-def _run_part(
-    part: str, job: dict[str, Any], settings: dict[str, Any], host: Host, deadline: float
-) -> dict[str, Any]:
-    """Run one part to its end, in as many processes as tests that would not stop ask for."""
-    finished: set[Any] = set()
-    evidence: dict[str, Any] | None = None
-    restarts = 0
-    while True:
-        run = Run(part, dict(job, finished=sorted(finished)), settings, host, deadline)
-        evidence = merge(evidence, run.to_the_end())
-        if evidence["stopped"] != "test" or restarts >= MOST_RESTARTS:
-            break
-        if not run.current or time.monotonic() > deadline:
-            break
-        finished |= run.finished | {run.current}
-        host.send({"type": "event", "part": part, "event": {
-            "e": "stuck", "id": run.current, "stack": evidence["stack"],
-            "seconds": round(time.monotonic() - run.current_since, 3)}})
-        restarts += 1
-    evidence["restarts"] = restarts
-    return evidence
+    def to_the_end(self) -> None:
+        parts = [part for part, wanted in (("cases", self.job["calls"]), ("pytest", self.job["pytest"])) if wanted]
+        for index, part in enumerate(parts):
+            if index:
+                self._clean_up()
+            self.host.send({"type": "end", "part": part, "evidence": self._run(part)})
+        if not self.job["last"]:
+            self._clean_up()
+        self.host.send({"type": "done", "clean": self.clean})
+
+    def _clean_up(self) -> None:
+        """Else a file that one process wrote could configure the next: a conftest.py, for instance."""
+        folders = [self.settings["workspace"], *self.settings["scratch"]]
+        self.clean = cleaning.clean(folders, self.settings["uid"]) and self.clean
+
+    def _run(self, part: str) -> dict[str, Any]:
+        """Run one part to its end, in as many processes as tests that would not stop ask for."""
+        finished: set[Any] = set()
+        evidence: dict[str, Any] | None = None
+        restarts = 0
+        while True:
+            job = dict(self.job, finished=sorted(finished))
+            run = Run(part, job, self.settings, self.host, self.deadline, self.ready)
+            evidence = merge(evidence, run.to_the_end())
+            evidence["restarts"] = restarts
+            if evidence["stopped"] != "test" or restarts >= MOST_RESTARTS or not run.current:
+                return evidence
+            if time.monotonic() > self.deadline:
+                return evidence
+            finished |= run.finished | {run.current}
+            self._report_stuck(part, run, evidence)
+            self._clean_up()
+            restarts += 1
+
+    def _report_stuck(self, part: str, run: Run, evidence: dict[str, Any]) -> None:
+        seconds = round(time.monotonic() - run.current_since, 3)
+        event = {"e": "stuck", "id": run.current, "stack": evidence["stack"], "seconds": seconds}
+        self.host.send({"type": "event", "part": part, "event": event})
 
 
 def merge(earlier: dict[str, Any] | None, later: dict[str, Any]) -> dict[str, Any]:
@@ -182,9 +219,15 @@ class Run:
     """One child process, from fork to the last of its descendants."""
 
     def __init__(
-        self, part: str, job: dict[str, Any], settings: dict[str, Any], host: Host, deadline: float
+        self,
+        part: str,
+        job: dict[str, Any],
+        settings: dict[str, Any],
+        host: Host,
+        deadline: float,
+        ready: pytest.Config | None,
     ) -> None:
-        self.part, self.job, self.settings, self.host = part, job, settings, host
+        self.part, self.job, self.settings, self.host, self.ready = part, job, settings, host, ready
         self.limits: dict[str, Any] = job["limits"]
         self.deadline = deadline
         self.started = time.monotonic()
@@ -201,11 +244,12 @@ class Run:
         self.output = Output(self.limits["output_kb"] * 1024)
 
     def to_the_end(self) -> dict[str, Any]:
+        self.meter = Meter(self.settings, self.limits, self.reaper)
+        self.measured = self.started
         self._fork()
-        self.meter = Meter(self.pid, self.settings, self.limits, self.reaper)
         try:
             while not self.reaper.ended(self.pid):
-                self._wait(self._pause())
+                self._wait(TICK)
                 if self.stopped is None:
                     self._enforce()
         finally:
@@ -228,7 +272,7 @@ class Run:
             signal.set_wakeup_fd(-1)
             ends = {name: pair[1] for name, pair in pipes.items()}
             shut = [pair[0] for pair in pipes.values()] + [wake_r, wake_w, self.host.fd, self.host._out]
-            child.run(self.part, self.job, self.settings, ends, shut)
+            child.run(self.part, self.job, self.settings, ends, shut, self.ready)
         for _, write_end in pipes.values():
             os.close(write_end)
         self.wake = (wake_r, wake_w)
@@ -243,10 +287,6 @@ class Run:
             os.set_blocking(fd, False)
 
     # --- watching -----------------------------------------------------------
-
-    def _pause(self) -> float:
-        """A first look soon, since most jobs are over soon; then a steady tick."""
-        return TICK
 
     def _wait(self, seconds: float) -> None:
         ready, _, _ = select.select([*self.readers, self.host.fd], [], [], seconds)
@@ -306,9 +346,11 @@ class Run:
             return self._stop("wall", where=True)
         if self.output.over:
             return self._stop("output")
-        over = self.meter.over()
-        if over:
-            return self._stop(over, where=over == "cpu")
+        if now - self.measured >= TICK:
+            self.measured = now
+            over = self.meter.over()
+            if over:
+                return self._stop(over, where=over == "cpu")
         if self.current and not self.job["workers"]:
             return self._enforce_test(now)
         return None

@@ -9,23 +9,24 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+from _pytest.capture import CaptureManager
+from _pytest.config import ConftestImportFailure, _prepareconfig
+from _pytest.config.findpaths import load_config_dict_from_file
+
 from . import failures, importer, plugin
 from .child import TestClock
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from _pytest.config import ConftestImportFailure
-
     from .child import Channel
 
 CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 
 
-def run(job: dict[str, Any], workspace: str, channel: Channel) -> None:
-    import pytest
-    from _pytest.config import ConftestImportFailure, _prepareconfig
-
+def run(job: dict[str, Any], workspace: str, channel: Channel, ready: pytest.Config | None = None) -> None:
+    """Run the suite; `ready` is a configuration that stands already, if this suite brings none of its own."""
     suite = [path for path, _ in job["suite"]]
     describe = failures.Describer(workspace, suite)
     clock = TestClock(job["limits"]["test_seconds"])
@@ -35,13 +36,12 @@ def run(job: dict[str, Any], workspace: str, channel: Channel) -> None:
     for folder in (os.path.join(workspace, "src"), workspace):
         if os.path.isdir(folder):
             sys.path.insert(0, folder)
-    arguments = _arguments(job, workspace, suite)
-    sys.argv = ["pytest", *arguments]
     os.environ["PYTEST_VERSION"] = pytest.__version__
     if job["workers"]:
         _publish(os.environ["TMPDIR"], job)
     try:
-        config = _prepareconfig(arguments, [plugin])
+        config = _wake(ready) if ready is not None and is_plain(job) else _configure(job, workspace, suite)
+        sys.argv = ["pytest", *config.invocation_params.args]
         try:
             status = config.hook.pytest_cmdline_main(config=config)
         finally:
@@ -53,6 +53,52 @@ def run(job: dict[str, Any], workspace: str, channel: Channel) -> None:
         listener.refused(" ".join(str(arg) for arg in exc.args))
         status = 4
     channel.send({"e": "finish", "status": int(status)})
+
+
+def is_plain(job: dict[str, Any]) -> bool:
+    """Whether this job's configuration is the one that `prepare` has made.
+
+    pytest reads options, configuration files and the first conftest.py before it looks at
+    any test. A suite that has none of these, with the seed that `prepare` assumed, would
+    get exactly the same arguments, and so exactly the same configuration.
+    """
+    if job["workers"] or job["options"] or job["seed"]:
+        return False
+    if any(name.startswith("PYTEST") for name in job["variables"]):
+        return False
+    names = {path.rpartition("/")[2] for path, _ in job["suite"]}
+    return names.isdisjoint((*CONFIGURATION, "conftest.py"))
+
+
+def prepare(workspace: str, temporary: str) -> pytest.Config:
+    """The configuration of a suite that brings none of its own, made before there is a job."""
+    os.environ["TMPDIR"] = temporary
+    for folder in (workspace, temporary):
+        os.makedirs(folder)
+    os.chdir(workspace)
+    config = _configure({"workers": 0, "options": [], "seed": 0}, workspace, [])
+    _capture(config).stop_global_capturing()  # its files and streams would be shared by all jobs
+    os.chdir("/")
+    for folder in (workspace, temporary):
+        os.rmdir(folder)
+    return config
+
+
+def _configure(job: dict[str, Any], workspace: str, suite: list[str]) -> pytest.Config:
+    return _prepareconfig(_arguments(job, workspace, suite), [plugin])
+
+
+def _wake(config: pytest.Config) -> pytest.Config:
+    """What pytest did with this process's own streams while it was configured."""
+    _capture(config).start_global_capturing()
+    _capture(config).suspend_global_capture()
+    return config
+
+
+def _capture(config: pytest.Config) -> CaptureManager:
+    found = config.pluginmanager.getplugin("capturemanager")
+    assert isinstance(found, CaptureManager)
+    return found
 
 
 def failures_path(exc: ConftestImportFailure, describe: failures.Describer) -> str:
@@ -76,8 +122,6 @@ def _arguments(job: dict[str, Any], workspace: str, suite: list[str]) -> list[st
 
 def _configuration(workspace: str, suite: list[str]) -> tuple[str, dict[str, Any]]:
     """The file that stock pytest would take, if it is the suite's, with what it sets; else none at all."""
-    from _pytest.config.findpaths import load_config_dict_from_file
-
     for name in CONFIGURATION:
         path = pathlib.Path(workspace, name)
         if name in suite:
@@ -100,14 +144,12 @@ KNOWN_PLUGINS = (
 
 
 def preload() -> None:
-    """Import what a run will need, by setting one up and throwing it away.
+    """Import what a run will need, before there is one.
 
     pytest would rewrite the assertions inside of these plugins, for which it keeps
     byte code beside them; a sandbox is read-only, so every start would compile them
     anew. Their own assertions are none of a suite's concern: they say so themselves.
     """
-    from _pytest.config import _prepareconfig
-
     for name in KNOWN_PLUGINS:
         try:
             __import__(name)
@@ -115,8 +157,6 @@ def preload() -> None:
             continue
         module = sys.modules[name]
         module.__doc__ = (module.__doc__ or "") + "\n\nPYTEST_DONT_REWRITE"
-    config = _prepareconfig(["-c", os.devnull, "--rootdir=/", "--color=no", "-s"])
-    config._ensure_unconfigure()
 
 
 def _publish(temporary: str, job: dict[str, Any]) -> None:
