@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from runners.contract import Environment, Limits, Runner, RunnerError
+from runners.pool import Freshness, Pool
 
+from . import metrics
 from .models import Case, Report, Submission, Suite
 from .verify import Progress, averify, entered, run_blocking, version
 
@@ -46,15 +48,22 @@ class BadLine:
 def verify_many(
     jobs: Iterable[Task | tuple[Submission, Suite]],
     *,
-    runner: str | Runner | None = None,
+    runner: str | Runner | Pool | None = None,
     limits: Limits | None = None,
     environment: Environment | None = None,
     workers: int | None = None,
+    freshness: Freshness = "fork",
     progress: Progress | None = None,
 ) -> Iterator[Report]:
     """Reports in the order of the jobs, as they become known; see `averify_many`."""
     reports = averify_many(
-        jobs, runner=runner, limits=limits, environment=environment, workers=workers, progress=progress
+        jobs,
+        runner=runner,
+        limits=limits,
+        environment=environment,
+        workers=workers,
+        freshness=freshness,
+        progress=progress,
     )
     try:
         while True:
@@ -77,10 +86,11 @@ async def _close(reports: AsyncGenerator[Report, None]) -> None:
 async def averify_many(
     jobs: Iterable[Task | tuple[Submission, Suite]],
     *,
-    runner: str | Runner | None = None,
+    runner: str | Runner | Pool | None = None,
     limits: Limits | None = None,
     environment: Environment | None = None,
     workers: int | None = None,
+    freshness: Freshness = "fork",
     progress: Progress | None = None,
 ) -> AsyncGenerator[Report, None]:
     """Verify many jobs, `workers` at a time, and yield their reports in order.
@@ -91,7 +101,8 @@ async def averify_many(
     tasks = _numbered(jobs, limits or Limits(), environment or Environment())
     done: dict[int, Report] = {}
     expected = 0
-    async with contextlib.aclosing(stream(tasks, runner=runner, workers=workers, progress=progress)) as results:
+    results = stream(tasks, runner=runner, workers=workers, freshness=freshness, progress=progress)
+    async with contextlib.aclosing(results):
         async for task, report in results:
             done[int(task.id)] = report
             while expected in done:
@@ -112,32 +123,31 @@ def _numbered(
 async def stream(
     tasks: Iterable[Task | BadLine],
     *,
-    runner: str | Runner | None = None,
+    runner: str | Runner | Pool | None = None,
     workers: int | None = None,
+    freshness: Freshness = "fork",
     progress: Progress | None = None,
 ) -> AsyncGenerator[tuple[Task | BadLine, Report], None]:
     """Each task with its report, as each ends. A job that we fail at is `invalid` and hurts no other."""
     waiting = iter(tasks)
+    workers = workers or os.cpu_count() or 1
     ended: asyncio.Queue[tuple[Task | BadLine, Report] | None] = asyncio.Queue(maxsize=1)
 
-    async def work(ready: Runner | RunnerError) -> None:
+    async def work(source: Pool | RunnerError) -> None:
         for task in waiting:  # shared by all workers: each takes the next one
-            await ended.put((task, await _one(task, ready)))
+            await ended.put((task, await _one(task, source)))
 
-    async def work_all(ready: Runner | RunnerError) -> None:
+    async def work_all(source: Pool | RunnerError) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(workers or os.cpu_count() or 1):
-                    group.create_task(work(ready))
+                for _ in range(workers):
+                    group.create_task(work(source))
         finally:
             await ended.put(None)
 
     async with contextlib.AsyncExitStack() as stack:
-        try:
-            ready: Runner | RunnerError = await stack.enter_async_context(entered(runner, progress))
-        except RunnerError as exc:
-            ready = exc
-        working = asyncio.create_task(work_all(ready))
+        source = await _source(stack, runner, workers, freshness, progress)
+        working = asyncio.create_task(work_all(source))
         try:
             while (item := await ended.get()) is not None:
                 yield item
@@ -152,7 +162,26 @@ async def stream(
                 await working
 
 
-async def _one(task: Task | BadLine, runner: Runner | RunnerError) -> Report:
+async def _source(
+    stack: contextlib.AsyncExitStack,
+    runner: str | Runner | Pool | None,
+    workers: int,
+    freshness: Freshness,
+    progress: Progress | None,
+) -> Pool | RunnerError:
+    """A pool for these workers, or why there is none: then every job is told."""
+    try:
+        ready = await stack.enter_async_context(entered(runner, progress))
+    except RunnerError as exc:
+        return exc
+    if isinstance(ready, Pool):
+        return ready
+    # A sandbox is being cleaned or replaced while its worker already has the next job.
+    pool = Pool(ready, size=workers, most=workers, freshness=freshness, on_taken=metrics.pool_taken)
+    return await stack.enter_async_context(pool)
+
+
+async def _one(task: Task | BadLine, runner: Pool | RunnerError) -> Report:
     if isinstance(task, BadLine):
         return Report(verdict="invalid", reason=task.reason, version=version())
     if isinstance(runner, RunnerError):

@@ -165,7 +165,9 @@ def _batch(given: argparse.Namespace) -> int:
 async def _run_batch(tasks: Any, output: TextIO, total: int, given: argparse.Namespace) -> int:
     status = PASSED
     bar = batch.ProgressBar(total, sys.stderr)
-    results = batch.stream(tasks, runner=given.runner, workers=given.workers, progress=_say)
+    results = batch.stream(
+        tasks, runner=given.runner, workers=given.workers, freshness=given.freshness, progress=_say
+    )
     async with contextlib.aclosing(results):
         async for task, report in results:
             output.write(batch.result_line(task, report))
@@ -270,6 +272,12 @@ def _add_batch(commands: Any) -> None:
     parser.add_argument("jobs", type=Path, metavar="JOBS.jsonl")
     parser.add_argument("--output", type=Path, metavar="RESULTS.jsonl", help="append results there (default stdout)")
     parser.add_argument("--workers", type=int, metavar="N", help="jobs at once (default: one per core)")
+    parser.add_argument(
+        "--freshness",
+        choices=("fork", "sandbox"),
+        default="fork",
+        help="fork (default): jobs share a sandbox one after the other, cleaned in between; sandbox: one for each",
+    )
     _add_common(parser)
     parser.set_defaults(run=_batch)
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_
 if TYPE_CHECKING:
     from .models import Report
 
-__all__ = ["REGISTRY", "record", "serve", "write"]
+__all__ = ["REGISTRY", "pool_taken", "record", "serve", "write"]
 
 REGISTRY = CollectorRegistry()
 
@@ -57,6 +57,19 @@ _cpu = Histogram(
     registry=REGISTRY,
 )
 
+_pool = Counter(
+    "sandbox_pool_requests",
+    "Requests to a pool of warm sandboxes: hit, or miss where one had to be started.",
+    ["result"],
+    registry=REGISTRY,
+)
+_pool_wait = Histogram(
+    "sandbox_pool_wait_seconds",
+    "Seconds until a pool gave a sandbox.",
+    buckets=_SECONDS,
+    registry=REGISTRY,
+)
+
 PHASES = ("queue", "start", "send", "collect", "run", "judge")
 
 
@@ -73,6 +86,11 @@ def record(report: Report, error: str | None = None) -> None:
         _phases.labels(sandbox, phase).observe(getattr(measured, f"{phase}_seconds"))
     _memory.labels(sandbox).observe(measured.peak_memory_mb * 1024 * 1024)
     _cpu.labels(sandbox).observe(measured.cpu_seconds)
+
+
+def pool_taken(hit: bool, seconds: float) -> None:
+    _pool.labels("hit" if hit else "miss").inc()
+    _pool_wait.observe(seconds)
 
 
 def serve(port: int) -> None:

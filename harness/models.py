@@ -316,6 +316,8 @@ class Report(Value):
     """What the candidate wrote outside of any test."""
     runner: str = ""
     isolation: Isolation | None = None
+    freshness: Literal["sandbox", "fork"] = "sandbox"
+    """`sandbox`: it was this job's alone. `fork`: cleaned, and shared with jobs before and after."""
     limits: Limits = Field(default_factory=Limits)
     measurements: Measurements = Field(default_factory=Measurements)
     seed: int = 0

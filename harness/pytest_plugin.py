@@ -15,6 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from runners.contract import Runner
+    from runners.pool import Pool
 
     from .models import Report, Submission, Suite
 
@@ -25,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def sandbox(pytestconfig: pytest.Config) -> Iterator[Runner]:
+def sandbox(pytestconfig: pytest.Config) -> Iterator[Runner | Pool]:
     """A runner that is ready to open sandboxes, for `harness.verify(..., runner=sandbox)`.
 
     A machine without a sandbox fails the test, and says what to install.
@@ -42,7 +43,7 @@ def sandbox(pytestconfig: pytest.Config) -> Iterator[Runner]:
 
 
 @pytest.fixture
-def verify(sandbox: Runner) -> Callable[..., Report]:
+def verify(sandbox: Runner | Pool) -> Callable[..., Report]:
     """`verify(submission, suite, **options)`; text stands for solution.py and test_solution.py."""
     from .models import Submission, Suite
     from .verify import verify as run

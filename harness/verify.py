@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from runners import session
 from runners.choice import choose
 from runners.contract import Environment, Job, Limits, Outcome, Runner, RunnerError
+from runners.pool import Lease, Pool
 
 from . import cases, metrics, settings
 from .judge import judge
@@ -35,7 +36,7 @@ def verify(
     submission: Submission,
     suite: Suite,
     *,
-    runner: str | Runner | None = None,
+    runner: str | Runner | Pool | None = None,
     limits: Limits | None = None,
     environment: Environment | None = None,
     seed: int = 0,
@@ -59,20 +60,19 @@ async def averify(
     submission: Submission,
     suite: Suite,
     *,
-    runner: str | Runner | None = None,
+    runner: str | Runner | Pool | None = None,
     limits: Limits | None = None,
     environment: Environment | None = None,
     seed: int = 0,
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
-    queue_seconds: float = 0.0,
 ) -> Report:
     """Run the suite against the submission in a sandbox, and judge.
 
     Whatever the candidate does is a verdict. Whatever we could not find out is the
     verdict `invalid`, with the reason and what to do about it, and a reward of None.
 
-    `runner` is a name, or a runner that is already entered and is then not closed here;
+    `runner` is a name, or a runner or pool that is already entered and is then not closed here;
     None takes `[tool.reproof] runner` of the nearest pyproject.toml, or `auto`.
     Cancelling ends the sandbox, and all in it, before this returns.
 
@@ -86,14 +86,15 @@ async def averify(
     try:
         async with entered(runner, progress) as ready:
             name = ready.name
-            async with session.open_guest(ready, job.environment, job.limits) as guest:
-                outcome = await guest.run(job, on_event)
+            async with _lease(ready, job) as lease:
+                waited = time.perf_counter() - begun if lease.warm else 0.0
+                outcome = await lease.run(job, on_event)
     except RunnerError as exc:
         report = Report(verdict="invalid", reason=str(exc), runner=name or "auto", limits=limits, version=version())
         metrics.record(report, error=type(exc).__name__)
         return report
     total = time.perf_counter() - begun
-    report = conclude(outcome, suite, job, {"queue": queue_seconds}, total)
+    report = conclude(outcome, suite, job, lease, {"queue": waited}, total)
     metrics.record(report)
     return report
 
@@ -113,13 +114,27 @@ def prepare(submission: Submission, suite: Suite, limits: Limits, environment: E
     )
 
 
-def conclude(outcome: Outcome, suite: Suite, job: Job, waited: dict[str, float], total: float) -> Report:
+@contextlib.asynccontextmanager
+async def _lease(runner: Runner | Pool, job: Job) -> AsyncIterator[Lease]:
+    if isinstance(runner, Pool):
+        async with runner.lease(job.environment, job.limits) as lease:
+            yield lease
+    else:
+        async with session.open_guest(runner, job.environment, job.limits) as guest:
+            yield Lease(guest, "sandbox")
+
+
+def conclude(
+    outcome: Outcome, suite: Suite, job: Job, lease: Lease, waited: dict[str, float], total: float
+) -> Report:
     begun = time.perf_counter()
     result = judge(outcome, suite.cases, job.limits)
     parts = outcome.parts.values()
     seconds = {f"{name}_seconds": spent for name, spent in {**outcome.seconds, **waited}.items()}
-    # What the runner spent before the guest could be spoken to is starting, too.
-    seconds["start_seconds"] += max(0.0, total - sum(outcome.seconds.values()))
+    if lease.warm:
+        seconds["start_seconds"] = 0.0  # it had started before this job was known
+    else:  # what the runner spent before the guest could be spoken to is starting, too
+        seconds["start_seconds"] += max(0.0, total - sum(outcome.seconds.values()))
     return Report(
         verdict=result.verdict,
         reason=result.reason,
@@ -131,6 +146,7 @@ def conclude(outcome: Outcome, suite: Suite, job: Job, waited: dict[str, float],
         output="".join(part.output for part in parts),
         runner=outcome.isolation.runner,
         isolation=outcome.isolation,
+        freshness=lease.freshness,
         limits=job.limits,
         measurements=Measurements(
             total_seconds=total,
@@ -150,7 +166,7 @@ def conclude(outcome: Outcome, suite: Suite, job: Job, waited: dict[str, float],
 
 
 @contextlib.asynccontextmanager
-async def entered(runner: str | Runner | None, progress: Progress | None) -> AsyncIterator[Runner]:
+async def entered(runner: str | Runner | Pool | None, progress: Progress | None) -> AsyncIterator[Runner | Pool]:
     """The runner that is meant, ready to open sandboxes."""
     if runner is not None and not isinstance(runner, str):
         yield runner

@@ -36,7 +36,8 @@ from .contract import Environment, GuestSettings, Isolation, Limits, RunnerLost,
 __all__ = ["BubblewrapRunner", "find_bwrap", "why_not"]
 
 CANDIDATE = 1000
-"""The candidate's user id inside the sandbox."""
+"""The candidate's user id inside the sandbox; further jobs in the same sandbox get the next ones."""
+USER_IDS = 256
 SHARED_MEMORY_MB = 64
 
 
@@ -80,7 +81,10 @@ class BubblewrapRunner:
         as_root = os.geteuid() == 0
         inside = _cgroup_inside(cgroup)
         settings = GuestSettings(
-            workspace="/job", uid=CANDIDATE if as_root else None, cgroup={name: to for name, (_, to) in inside.items()}
+            workspace="/job",
+            uid=CANDIDATE if as_root else None,
+            uids=USER_IDS if as_root else 1,
+            cgroup={name: to for name, (_, to) in inside.items()},
         )
         isolation = self._isolation(limits, cgroup, as_root)
         command = [find_bwrap(), *_namespaces(as_root), *_mounts(folder, limits, inside), *_variables()]
@@ -174,7 +178,7 @@ def _cgroup_inside(cgroup: cgroups.Cgroup | None) -> dict[str, tuple[Path, str]]
 
 
 class _IdMap:
-    """Gives a new user namespace two ids: root for the supervisor, nobody for the candidate."""
+    """Gives a new user namespace its ids: root for the supervisor, nobodies for candidates."""
 
     def __enter__(self) -> Self:
         self._info, info_end = os.pipe()
@@ -204,7 +208,7 @@ class _IdMap:
         # A host id that no account has, and not the same for two sandboxes.
         nobody = 1_000_000_000 + secrets.randbelow(1_000_000_000)
         for name in ("uid_map", "gid_map"):
-            Path(f"/proc/{child}/{name}").write_text(f"0 0 1\n{CANDIDATE} {nobody} 1\n")
+            Path(f"/proc/{child}/{name}").write_text(f"0 0 1\n{CANDIDATE} {nobody} {USER_IDS}\n")
         os.write(self._unblock, b"1")
 
 

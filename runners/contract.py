@@ -204,6 +204,8 @@ class GuestSettings:
     """How many user ids from `uid` on are ours to give; each job gets the next one."""
     scratch: tuple[str, ...] = ("/dev/shm",)
     """Other places that a job may write to, and that are emptied after it."""
+    private: bool = True
+    """Whether processes and IPC objects that can be seen are the sandbox's own."""
     disk: str = "tmpfs"
     """How `disk_mb` holds: `tmpfs` (the mount is that large) or `measured`."""
 

@@ -59,6 +59,8 @@ CAPABILITIES = ["SETUID", "SETGID", "KILL"]
 OTHER_THREADS = 4096
 """A kernel of its own, as gVisor is, dies when it gets no thread; the guest counts processes, then."""
 KEPT_ERRORS = 16_384
+USER_IDS = 256
+"""How many user ids from the sandbox's own on jobs get, one after the other."""
 EXIT_SECONDS = 5
 CONFLICT = 409
 
@@ -306,7 +308,13 @@ def _settings(engine: Engine, environment: Environment) -> GuestSettings:
         "1": {name: f"{root}/{name}" for name in ("memory", "pids", "cpuacct")},
         "2": {"unified": root},
     }
-    return GuestSettings(workspace=WORKSPACE, uid=SANDBOX_UID, cgroup=folders.get(version, {}))
+    return GuestSettings(
+        workspace=WORKSPACE,
+        uid=SANDBOX_UID,
+        uids=USER_IDS,
+        scratch=("/dev/shm", "/tmp"),
+        cgroup=folders.get(version, {}),
+    )
 
 
 def _shows_cgroups(engine: Engine, environment: Environment) -> bool:

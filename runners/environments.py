@@ -114,7 +114,7 @@ def pip_install(runner: str, requirements: tuple[str, ...], site: Path, *options
         reason = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr.strip()]
         raise RunnerUnavailable(
             runner,
-            f"the requirements {', '.join(requirements)} could not be installed: {reason[-1]}. "
+            f"the requirements {', '.join(requirements)} could not be installed: {reason[0]}. "
             "Nothing was run. Only wheels are installed, since building a source distribution would run its "
             "code on this machine: name versions that have one.",
         )

@@ -50,6 +50,8 @@ class ProcessRunner:
             settings = GuestSettings(
                 workspace=workspace,
                 cgroup={name: str(path) for name, path in cgroup.folders.items()} if cgroup else {},
+                scratch=(),
+                private=False,
                 disk="measured",
             )
             command = [str(folder / "bin" / "python"), *guest.COMMAND]

@@ -29,6 +29,7 @@ START_SECONDS = 60
 GRACE_SECONDS = 30
 """How long past `wall_seconds` a guest may be silent: it has to kill and count what is left."""
 CLEAN_SECONDS = 30
+PING_SECONDS = 5
 MOST_EVENT_BYTES = 512 * 1024 * 1024
 
 
@@ -88,6 +89,16 @@ class Guest:
         }
         self._spent = {"start": 0.0}
         return Outcome(tuple(events), parts, self.sandbox.isolation, seconds, self._hello)
+
+    async def ping(self) -> None:
+        """Raises RunnerLost unless the guest is alive and idle."""
+        await self.sandbox.write(frames.encode({"type": "ping"}))
+        try:
+            message = await self._wire.receive(PING_SECONDS, "to answer")
+        except _OutOfMemory as exc:
+            raise self._wire.lost(f"it ran out of memory. {exc.detail}") from exc
+        if message.get("type") != "pong":
+            raise self._wire.lost(f"it answered a ping with {message.get('type')!r}")
 
     async def settle(self) -> bool:
         """Wait until the last job is cleared away; True if the guest vouches that nothing of it is left.

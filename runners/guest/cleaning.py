@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 SYS_KEYCTL = 250  # x86-64; elsewhere it is another call that fails on these arguments
 KEYCTL_CLEAR = 7
@@ -24,24 +25,30 @@ KEY_SPEC_USER_KEYRING = -4
 _IPC = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
 
 
-def clean(folders: list[str], uid: int | None) -> bool:
+def clean(settings: dict[str, Any]) -> bool:
     """Remove what the job left behind; True if nothing is there any more."""
-    if _is_clean(folders):
+    if _is_clean(settings):
         return True
     pid = os.fork()
     if pid == 0:
-        _remove_all(folders, uid)
+        _remove_all(settings)
     os.waitpid(pid, 0)
-    if uid is None:
+    if settings["uid"] is None and settings["private"]:
         ctypes.CDLL(None).syscall(SYS_KEYCTL, KEYCTL_CLEAR, KEY_SPEC_USER_KEYRING)
-    return _is_clean(folders)
+    return _is_clean(settings)
 
 
-def _is_clean(folders: list[str]) -> bool:
-    return not any(os.listdir(folder) for folder in folders if os.path.isdir(folder)) and not any(_ipc_objects())
+def _folders(settings: dict[str, Any]) -> list[str]:
+    return [folder for folder in (settings["workspace"], *settings["scratch"]) if os.path.isdir(folder)]
 
 
-def _ipc_objects() -> Iterator[tuple[str, int]]:
+def _is_clean(settings: dict[str, Any]) -> bool:
+    return not any(os.listdir(folder) for folder in _folders(settings)) and not any(_ipc_objects(settings))
+
+
+def _ipc_objects(settings: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    if not settings["private"]:
+        return  # they are the host's, and none of our business
     for kind in _IPC:
         try:
             with open("/proc/sysvipc/" + kind) as file:
@@ -57,21 +64,21 @@ def _ipc_objects() -> Iterator[tuple[str, int]]:
         pass
 
 
-def _remove_all(folders: list[str], uid: int | None) -> None:
+def _remove_all(settings: dict[str, Any]) -> None:
+    uid = settings["uid"]
     try:
         if uid is not None:
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
-        for folder in folders:
-            if os.path.isdir(folder):
-                _empty(folder)
+        for folder in _folders(settings):
+            _empty(folder)
         libc = ctypes.CDLL(None)
-        for kind, number in list(_ipc_objects()):
-            if kind in _IPC:
+        for kind, number in list(_ipc_objects(settings)):
+            if kind == "mqueue":
+                _empty("/dev/mqueue")
+            else:
                 arguments = (number, 0, 0) if kind == "sem" else (number, 0, None)
                 getattr(libc, _IPC[kind])(*arguments)  # IPC_RMID is 0
-        for name in os.listdir("/dev/mqueue") if os.path.isdir("/dev/mqueue") else ():
-            os.unlink(os.path.join("/dev/mqueue", name))
     except BaseException:
         pass  # whether it worked is looked up, not assumed
     finally:

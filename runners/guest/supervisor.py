@@ -64,6 +64,9 @@ def main(settings: dict[str, Any]) -> None:
             job = host.receive()
             if job is None:
                 return
+            if job.get("type") == "ping":
+                host.send({"type": "pong"})
+                continue
             # No two jobs of a sandbox have the same user id, where we have several to give.
             uid = None if settings["uid"] is None else settings["uid"] + number % settings["uids"]
             Work(job, dict(settings, uid=uid), host, ready).to_the_end()
@@ -172,8 +175,7 @@ class Work:
 
     def _clean_up(self) -> None:
         """Else a file that one process wrote could configure the next: a conftest.py, for instance."""
-        folders = [self.settings["workspace"], *self.settings["scratch"]]
-        self.clean = cleaning.clean(folders, self.settings["uid"]) and self.clean
+        self.clean = cleaning.clean(self.settings) and self.clean
 
     def _run(self, part: str) -> dict[str, Any]:
         """Run one part to its end, in as many processes as tests that would not stop ask for."""

@@ -1,0 +1,313 @@
+"""Warm sandboxes: ready before they are asked for, and gone or cleaned before anyone else gets them.
+
+**Freshness**, in two strengths. `sandbox`: a sandbox is handed out once and then
+thrown away. `fork`: it is handed out again, if its guest vouches that nothing of
+the last job is left; at any doubt, and after a number of jobs anyway, it is
+thrown away, too.
+
+Sandboxes are kept on a shelf for each environment and each set of limits that a
+sandbox is built with. A request takes one from its shelf, or waits in line for
+the next that gets ready there. Each lives in a task of its own, so it is closed
+by the task that opened it, whoever used it in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Literal, Self
+
+from . import session
+from .contract import Environment, Job, Limits, Outcome, Runner, RunnerError, RunnerLost
+from .session import Guest, OnEvent
+
+__all__ = ["Freshness", "Lease", "Pool"]
+
+Freshness = Literal["sandbox", "fork"]
+
+JOBS_PER_SANDBOX = 200
+IDLE_SECONDS = 300.0
+_Key = tuple[str, int, int, int]
+
+
+@dataclass
+class Lease:
+    """A guest for one job."""
+
+    guest: Guest
+    freshness: Freshness
+    warm: bool = False
+    """Whether it was ready before it was asked for."""
+
+    async def run(self, job: Job, on_event: OnEvent | None = None) -> Outcome:
+        return await self.guest.run(job, on_event, last=self.freshness == "sandbox")
+
+
+class _Sandbox:
+    """One sandbox and the task that holds it open."""
+
+    def __init__(self, runner: Runner, environment: Environment, limits: Limits) -> None:
+        self._opened: asyncio.Future[Guest] = asyncio.get_running_loop().create_future()
+        self._closing = asyncio.Event()
+        self._task = asyncio.create_task(self._hold(runner, environment, limits))
+        self.idle_since = 0.0
+
+    async def _hold(self, runner: Runner, environment: Environment, limits: Limits) -> None:
+        try:
+            async with session.open_guest(runner, environment, limits) as guest:
+                self._opened.set_result(guest)
+                await self._closing.wait()
+        except RunnerError as exc:
+            if not self._opened.done():
+                self._opened.set_exception(exc)
+        finally:
+            self._opened.cancel()
+
+    async def opened(self) -> Guest:
+        return await asyncio.shield(self._opened)
+
+    @property
+    def guest(self) -> Guest:
+        return self._opened.result()
+
+    async def close(self) -> None:
+        """Gone, with all that is in it, when this returns."""
+        self._closing.set()
+        if not self._opened.done():
+            self._task.cancel()
+        await asyncio.wait([self._task])
+        if not self._task.cancelled() and self._task.exception() is not None:
+            raise RunnerLost("pool", f"a sandbox could not be closed: {self._task.exception()}")
+
+
+@dataclass
+class _Shelf:
+    """What is ready, or getting ready, for one kind of request."""
+
+    environment: Environment
+    limits: Limits
+    ready: deque[_Sandbox] = field(default_factory=deque)
+    waiting: deque[asyncio.Future[_Sandbox]] = field(default_factory=deque)
+    preparing: int = 0
+
+    def next_in_line(self) -> asyncio.Future[_Sandbox] | None:
+        while self.waiting:
+            future = self.waiting.popleft()
+            if not future.done():
+                return future
+        return None
+
+
+class Pool:
+    """Keeps `size` sandboxes warm; at most `most` are in use at once, and more requests wait in order."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        size: int | None = None,
+        freshness: Freshness = "sandbox",
+        most: int | None = None,
+        jobs_per_sandbox: int = JOBS_PER_SANDBOX,
+        idle_seconds: float = IDLE_SECONDS,
+        on_taken: Callable[[bool, float], None] | None = None,
+    ) -> None:
+        self.runner = runner
+        self.freshness = freshness
+        self.hits = 0
+        self.misses = 0
+        self._size = size if size is not None else os.cpu_count() or 1
+        self._in_use = asyncio.Semaphore(most if most is not None else max(self._size, 2 * (os.cpu_count() or 1)))
+        self._jobs_per_sandbox = jobs_per_sandbox
+        self._idle_seconds = idle_seconds
+        self._on_taken = on_taken or (lambda hit, seconds: None)
+        self._shelves: dict[_Key, _Shelf] = {}
+        self._live: set[_Sandbox] = set()
+        self._background: set[asyncio.Task[None]] = set()
+        self._users = 0
+        self._unused = asyncio.Event()
+        self._unused.set()
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        return self.runner.name
+
+    @property
+    def size(self) -> int:
+        """Sandboxes that exist right now: ready, getting ready or in use."""
+        return len(self._live)
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._start(self._retire_idle())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Wait for those in use, then close all."""
+        self._closed = True
+        await self._unused.wait()
+        for task in self._background:
+            task.cancel()
+        if self._background:
+            await asyncio.wait(self._background)
+        await asyncio.gather(*[self._discard(sandbox) for sandbox in self._live])
+
+    async def warm(self, environment: Environment, limits: Limits) -> None:
+        """Return when `size` sandboxes for such jobs are ready.
+
+        Raises:
+            RunnerError: one did not come up.
+        """
+        shelf = self._shelf(environment, limits)
+        missing = self._size - len(shelf.ready)
+        futures = [self._order(shelf) for _ in range(missing)]
+        for future in futures:
+            self._put(shelf, await future)
+
+    @contextlib.asynccontextmanager
+    async def lease(self, environment: Environment, limits: Limits) -> AsyncIterator[Lease]:
+        """A guest for one job; afterwards it is cleaned or thrown away behind the scenes.
+
+        Raises:
+            RunnerError: no sandbox could be had.
+        """
+        self._check_loop()
+        self._users += 1
+        self._unused.clear()
+        try:
+            async with self._in_use:
+                shelf = self._shelf(environment, limits)
+                asked = time.perf_counter()
+                sandbox, hit = await self._take(shelf)
+                self._on_taken(hit, time.perf_counter() - asked)
+                done = False
+                try:
+                    yield Lease(sandbox.guest, self.freshness, hit)
+                    done = True
+                finally:
+                    if done:
+                        self._start(self._after(shelf, sandbox))
+                    else:  # it failed or was cancelled: nobody may see a sandbox in that state
+                        await asyncio.shield(self._discard(sandbox))
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._unused.set()
+
+    # --- taking ---------------------------------------------------------------
+
+    async def _take(self, shelf: _Shelf) -> tuple[_Sandbox, bool]:
+        while shelf.ready:
+            sandbox = shelf.ready.popleft()
+            try:
+                await sandbox.guest.ping()
+            except RunnerLost:  # it died on the shelf
+                await self._discard(sandbox)
+                continue
+            except BaseException:
+                self._put(shelf, sandbox)
+                raise
+            self.hits += 1
+            return sandbox, True
+        self.misses += 1
+        future = self._order(shelf)
+        try:
+            return await future, False
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self._put(shelf, future.result())  # it was ours a moment too late
+            raise
+
+    def _order(self, shelf: _Shelf) -> asyncio.Future[_Sandbox]:
+        """Get in line, and see that enough are being made for all who wait."""
+        future: asyncio.Future[_Sandbox] = asyncio.get_running_loop().create_future()
+        shelf.waiting.append(future)
+        if shelf.preparing < len(shelf.waiting):
+            self._prepare(shelf)
+        return future
+
+    def _prepare(self, shelf: _Shelf) -> None:
+        shelf.preparing += 1
+        self._start(self._open(shelf))
+
+    async def _open(self, shelf: _Shelf) -> None:
+        sandbox = _Sandbox(self.runner, shelf.environment, shelf.limits)
+        self._live.add(sandbox)
+        try:
+            await sandbox.opened()
+        except RunnerError as exc:
+            self._live.discard(sandbox)
+            waiter = shelf.next_in_line()
+            if waiter is not None:
+                waiter.set_exception(exc)
+        else:
+            self._put(shelf, sandbox)
+        finally:
+            shelf.preparing -= 1
+
+    def _put(self, shelf: _Shelf, sandbox: _Sandbox) -> None:
+        """To the first in line, else on the shelf."""
+        waiter = shelf.next_in_line()
+        if waiter is not None:
+            waiter.set_result(sandbox)
+        else:
+            sandbox.idle_since = time.monotonic()
+            shelf.ready.append(sandbox)
+
+    # --- giving back ----------------------------------------------------------
+
+    async def _after(self, shelf: _Shelf, sandbox: _Sandbox) -> None:
+        if self.freshness == "fork" and await self._is_clean(sandbox):
+            self._put(shelf, sandbox)
+        else:
+            await self._discard(sandbox)
+        if len(shelf.ready) + shelf.preparing < self._size and not self._closed:
+            self._prepare(shelf)
+
+    async def _is_clean(self, sandbox: _Sandbox) -> bool:
+        try:
+            clean = await sandbox.guest.settle()
+        except RunnerLost:
+            return False
+        return clean and sandbox.guest.jobs < self._jobs_per_sandbox
+
+    async def _discard(self, sandbox: _Sandbox) -> None:
+        with contextlib.suppress(RunnerError):  # what cannot be removed now, the runner's next sweep removes
+            await sandbox.close()
+        self._live.discard(sandbox)
+
+    async def _retire_idle(self) -> None:
+        while True:
+            await asyncio.sleep(min(self._idle_seconds, 10))
+            for shelf in self._shelves.values():
+                while shelf.ready and time.monotonic() - shelf.ready[0].idle_since > self._idle_seconds:
+                    await self._discard(shelf.ready.popleft())
+
+    # --- odds -----------------------------------------------------------------
+
+    def _shelf(self, environment: Environment, limits: Limits) -> _Shelf:
+        key = (environment.model_dump_json(), limits.memory_mb, limits.disk_mb, limits.processes)
+        return self._shelves.setdefault(key, _Shelf(environment, limits))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def _check_loop(self) -> None:
+        if self._closed:
+            raise RunnerLost(self.name, "the pool is closed.")
+        if asyncio.get_running_loop() is not self._loop:
+            raise ValueError("runner: this pool belongs to another event loop; enter it where it is used")
