@@ -64,7 +64,7 @@ def run(
     settings: dict[str, Any],
     ends: Mapping[str, int],
     shut: Iterable[int],
-    ready: pytest.Config | None,
+    ready: pytest.Session | None,
 ) -> NoReturn:
     """Never returns."""
     status = 70

@@ -87,7 +87,7 @@ def _take_the_wire() -> tuple[int, int]:
     return wire_in, wire_out
 
 
-def _warm_up(settings: dict[str, Any]) -> tuple[dict[str, Any], pytest.Config | None]:
+def _warm_up(settings: dict[str, Any]) -> tuple[dict[str, Any], pytest.Session | None]:
     """Do, before any job, what most jobs would otherwise do each for itself."""
     from . import calls  # noqa: F401
 
@@ -157,7 +157,7 @@ class Work:
     """One job: its parts one after the other, each in a sandbox that holds nothing of the one before."""
 
     def __init__(
-        self, job: dict[str, Any], settings: dict[str, Any], host: Host, ready: pytest.Config | None
+        self, job: dict[str, Any], settings: dict[str, Any], host: Host, ready: pytest.Session | None
     ) -> None:
         self.job, self.settings, self.host, self.ready = job, settings, host, ready
         self.deadline = time.monotonic() + job["limits"]["wall_seconds"]
@@ -227,7 +227,7 @@ class Run:
         settings: dict[str, Any],
         host: Host,
         deadline: float,
-        ready: pytest.Config | None,
+        ready: pytest.Session | None,
     ) -> None:
         self.part, self.job, self.settings, self.host, self.ready = part, job, settings, host, ready
         self.limits: dict[str, Any] = job["limits"]

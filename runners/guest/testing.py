@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ import pytest
 from _pytest.capture import CaptureManager
 from _pytest.config import ConftestImportFailure, _prepareconfig
 from _pytest.config.findpaths import load_config_dict_from_file
+from _pytest.faulthandler import fault_handler_stderr_fd_key
+from _pytest.main import _main
 
 from . import failures, importer, plugin
 from .child import TestClock
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
 CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 
 
-def run(job: dict[str, Any], workspace: str, channel: Channel, ready: pytest.Config | None = None) -> None:
-    """Run the suite; `ready` is a configuration that stands already, if this suite brings none of its own."""
+def run(job: dict[str, Any], workspace: str, channel: Channel, ready: pytest.Session | None = None) -> None:
+    """Run the suite; `ready` is a session that has begun already, for suites that configure nothing themselves."""
     suite = [path for path, _ in job["suite"]]
     describe = failures.Describer(workspace, suite)
     clock = TestClock(job["limits"]["test_seconds"])
@@ -39,20 +42,53 @@ def run(job: dict[str, Any], workspace: str, channel: Channel, ready: pytest.Con
     os.environ["PYTEST_VERSION"] = pytest.__version__
     if job["workers"]:
         _publish(os.environ["TMPDIR"], job)
+    if ready is not None and is_plain(job):
+        status = _go_on(ready)
+    else:
+        status = _from_the_start(_arguments(job, workspace, suite), listener)
+    channel.send({"e": "finish", "status": status})
+
+
+def _from_the_start(arguments: list[str], listener: plugin.Listener) -> int:
+    sys.argv = ["pytest", *arguments]
     try:
-        config = _wake(ready) if ready is not None and is_plain(job) else _configure(job, workspace, suite)
-        sys.argv = ["pytest", *config.invocation_params.args]
+        config = _prepareconfig(arguments, [plugin])
         try:
-            status = config.hook.pytest_cmdline_main(config=config)
+            return int(config.hook.pytest_cmdline_main(config=config))
         finally:
             config._ensure_unconfigure()
     except ConftestImportFailure as exc:
-        listener.collection_failed(failures_path(exc, describe), exc.cause)
-        status = 4
+        listener.collection_failed(listener.describe.relative(str(exc.path)) or "conftest.py", exc.cause)
     except pytest.UsageError as exc:
         listener.refused(" ".join(str(arg) for arg in exc.args))
-        status = 4
-    channel.send({"e": "finish", "status": int(status)})
+    return int(pytest.ExitCode.USAGE_ERROR)
+
+
+def _go_on(session: pytest.Session) -> int:
+    """From where `prepare` stopped to the end, as pytest's own main does."""
+    config = session.config
+    sys.argv = ["pytest", *config.invocation_params.args]
+    capture = _capture(config)
+    capture.start_global_capturing()
+    capture.suspend_global_capture()
+    stderr = config.stash.get(fault_handler_stderr_fd_key, None)
+    if stderr is not None:
+        os.dup2(2, stderr)  # a crash is to be told to this job's stderr
+    try:
+        session.exitstatus = _main(config, session) or pytest.ExitCode.OK
+    except session.Failed:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        config.hook.pytest_keyboard_interrupt(excinfo=pytest.ExceptionInfo.from_current())
+        session.exitstatus = pytest.ExitCode.INTERRUPTED
+    except BaseException:
+        config.notify_exception(pytest.ExceptionInfo.from_current(), config.option)
+        session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+    finally:
+        os.chdir(session.startpath)
+        config.hook.pytest_sessionfinish(session=session, exitstatus=session.exitstatus)
+        config._ensure_unconfigure()
+    return int(session.exitstatus)
 
 
 def is_plain(job: dict[str, Any]) -> bool:
@@ -70,29 +106,41 @@ def is_plain(job: dict[str, Any]) -> bool:
     return names.isdisjoint((*CONFIGURATION, "conftest.py"))
 
 
-def prepare(workspace: str, temporary: str) -> pytest.Config:
-    """The configuration of a suite that brings none of its own, made before there is a job."""
+def prepare(workspace: str, temporary: str) -> pytest.Session | None:
+    """A session of a suite that configures nothing itself, begun before there is a job.
+
+    None if it cannot be, or if it would not be the same: a plugin that we do not know
+    may do anything when it is configured, and what is said meanwhile would be said once
+    and not to each job. Then each run begins its own.
+    """
     os.environ["TMPDIR"] = temporary
     for folder in (workspace, temporary):
         os.makedirs(folder)
     os.chdir(workspace)
-    config = _configure({"workers": 0, "options": [], "seed": 0}, workspace, [])
-    _capture(config).stop_global_capturing()  # its files and streams would be shared by all jobs
-    os.chdir("/")
-    for folder in (workspace, temporary):
-        os.rmdir(folder)
-    return config
+    plain: dict[str, Any] = {"workers": 0, "options": [], "seed": 0}
+    silent = plugin.Silent()
+    plugin.listener = plugin.Listener(silent, failures.Describer(workspace, ()), TestClock(0), plain)
+    try:
+        config = _prepareconfig(_arguments(plain, workspace, []), [plugin])
+        if any(name not in KNOWN_DISTRIBUTIONS for name in _distributions(config)):
+            config._ensure_unconfigure()
+            return None
+        session = pytest.Session.from_config(config)
+        config._do_configure()
+        config.hook.pytest_sessionstart(session=session)
+        _capture(config).stop_global_capturing()  # its files and streams would be shared by all jobs
+    except Exception:
+        return None
+    finally:
+        os.chdir("/")
+        for folder in (workspace, temporary):
+            shutil.rmtree(folder, ignore_errors=True)
+    return None if silent.heard else session
 
 
-def _configure(job: dict[str, Any], workspace: str, suite: list[str]) -> pytest.Config:
-    return _prepareconfig(_arguments(job, workspace, suite), [plugin])
-
-
-def _wake(config: pytest.Config) -> pytest.Config:
-    """What pytest did with this process's own streams while it was configured."""
-    _capture(config).start_global_capturing()
-    _capture(config).suspend_global_capture()
-    return config
+def _distributions(config: pytest.Config) -> set[str]:
+    found = config.pluginmanager.list_plugin_distinfo()
+    return {distribution.project_name.lower() for _, distribution in found}
 
 
 def _capture(config: pytest.Config) -> CaptureManager:
@@ -107,7 +155,7 @@ def failures_path(exc: ConftestImportFailure, describe: failures.Describer) -> s
 
 def _arguments(job: dict[str, Any], workspace: str, suite: list[str]) -> list[str]:
     path, settings = _configuration(workspace, suite)
-    arguments = ["--rootdir=" + workspace, "-c", path, "--color=no"]
+    arguments = ["--rootdir=" + workspace, "--confcutdir=" + workspace, "-c", path, "--color=no"]
     if "hypothesis" in sys.modules:
         arguments.append("--hypothesis-seed=%d" % job["seed"])
     if "pytest_asyncio" in sys.modules:
@@ -131,6 +179,7 @@ def _configuration(workspace: str, suite: list[str]) -> tuple[str, dict[str, Any
     return os.devnull, {}
 
 
+KNOWN_DISTRIBUTIONS = ("hypothesis", "pytest-asyncio", "pytest-xdist")
 KNOWN_PLUGINS = (
     "hypothesis",
     "_hypothesis_globals",
