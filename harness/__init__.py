@@ -3,8 +3,10 @@
 from runners.contract import Environment, Limits, Runner, RunnerError, RunnerLost, RunnerUnavailable
 
 from .batch import averify_many, verify_many
+from .cache import VerdictCache
 from .models import Case, Failure, Report, Submission, Suite, TestResult, Verdict
 from .verify import averify, verify
+from .warm import awarm, warm
 
 __all__ = [
     "Case",
@@ -20,8 +22,11 @@ __all__ = [
     "Suite",
     "TestResult",
     "Verdict",
+    "VerdictCache",
     "averify",
     "averify_many",
+    "awarm",
     "verify",
     "verify_many",
+    "warm",
 ]

@@ -20,6 +20,7 @@ from runners.contract import Environment, Limits, Runner, RunnerError
 from runners.pool import Freshness, Pool
 
 from . import metrics
+from .cache import VerdictCache
 from .models import Case, Report, Submission, Suite
 from .verify import Progress, averify, entered, run_blocking, version
 
@@ -53,6 +54,7 @@ def verify_many(
     environment: Environment | None = None,
     workers: int | None = None,
     freshness: Freshness = "fork",
+    cache: VerdictCache | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Report]:
     """Reports in the order of the jobs, as they become known; see `averify_many`."""
@@ -63,6 +65,7 @@ def verify_many(
         environment=environment,
         workers=workers,
         freshness=freshness,
+        cache=cache,
         progress=progress,
     )
     try:
@@ -91,6 +94,7 @@ async def averify_many(
     environment: Environment | None = None,
     workers: int | None = None,
     freshness: Freshness = "fork",
+    cache: VerdictCache | None = None,
     progress: Progress | None = None,
 ) -> AsyncGenerator[Report, None]:
     """Verify many jobs, `workers` at a time, and yield their reports in order.
@@ -101,7 +105,9 @@ async def averify_many(
     tasks = _numbered(jobs, limits or Limits(), environment or Environment())
     done: dict[int, Report] = {}
     expected = 0
-    results = stream(tasks, runner=runner, workers=workers, freshness=freshness, progress=progress)
+    results = stream(
+        tasks, runner=runner, workers=workers, freshness=freshness, cache=cache, progress=progress
+    )
     async with contextlib.aclosing(results):
         async for task, report in results:
             done[int(task.id)] = report
@@ -126,6 +132,7 @@ async def stream(
     runner: str | Runner | Pool | None = None,
     workers: int | None = None,
     freshness: Freshness = "fork",
+    cache: VerdictCache | None = None,
     progress: Progress | None = None,
 ) -> AsyncGenerator[tuple[Task | BadLine, Report], None]:
     """Each task with its report, as each ends. A job that we fail at is `invalid` and hurts no other."""
@@ -135,7 +142,7 @@ async def stream(
 
     async def work(source: Pool | RunnerError) -> None:
         for task in waiting:  # shared by all workers: each takes the next one
-            await ended.put((task, await _one(task, source)))
+            await ended.put((task, await _one(task, source, cache)))
 
     async def work_all(source: Pool | RunnerError) -> None:
         try:
@@ -181,14 +188,19 @@ async def _source(
     return await stack.enter_async_context(pool)
 
 
-async def _one(task: Task | BadLine, runner: Pool | RunnerError) -> Report:
+async def _one(task: Task | BadLine, runner: Pool | RunnerError, cache: VerdictCache | None) -> Report:
     if isinstance(task, BadLine):
         return Report(verdict="invalid", reason=task.reason, version=version())
     if isinstance(runner, RunnerError):
         return Report(verdict="invalid", reason=str(runner), runner=runner.runner, version=version())
     try:
         return await averify(
-            task.submission, task.suite, runner=runner, limits=task.limits, environment=task.environment
+            task.submission,
+            task.suite,
+            runner=runner,
+            limits=task.limits,
+            environment=task.environment,
+            cache=cache,
         )
     except Exception as exc:  # a bug of ours; a million other jobs need not know
         reason = f"a fault of Reproof itself: {type(exc).__name__}: {exc}. What the job did is unknown."

@@ -15,6 +15,7 @@ from runners import choice
 from runners.contract import Environment, Limits, RunnerError
 
 from . import batch, doctor, files, metrics
+from .cache import VerdictCache
 from .formats import github, junit, text
 from .models import Report, Submission, Suite
 from .verify import averify, version
@@ -83,6 +84,7 @@ def _verify(given: argparse.Namespace) -> int:
             limits=_limits(given),
             environment=environment,
             seed=given.seed,
+            cache=_cache(given),
             progress=_say,
         )
     )
@@ -123,6 +125,10 @@ def _requirements(path: Path | None) -> tuple[str, ...]:
         return ()
     lines = [line.partition(" #")[0].strip() for line in path.read_text("utf-8").splitlines()]
     return tuple(line for line in lines if line and not line.startswith("#"))
+
+
+def _cache(given: argparse.Namespace) -> VerdictCache | None:
+    return VerdictCache(given.cache) if given.cache is not None else None
 
 
 def _limits(given: argparse.Namespace) -> Limits:
@@ -166,7 +172,12 @@ async def _run_batch(tasks: Any, output: TextIO, total: int, given: argparse.Nam
     status = PASSED
     bar = batch.ProgressBar(total, sys.stderr)
     results = batch.stream(
-        tasks, runner=given.runner, workers=given.workers, freshness=given.freshness, progress=_say
+        tasks,
+        runner=given.runner,
+        workers=given.workers,
+        freshness=given.freshness,
+        cache=_cache(given),
+        progress=_say,
     )
     async with contextlib.aclosing(results):
         async for task, report in results:
@@ -300,6 +311,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         choices=choice.NAMES,
         help="where to run (default: [tool.reproof] runner in pyproject.toml, or auto: docker if an engine "
         "answers, else bubblewrap; `process` is not a sandbox)",
+    )
+    parser.add_argument(
+        "--cache", type=Path, metavar="DIR", help="keep verdicts there, and answer the same job from there"
     )
     limits = parser.add_argument_group("limits")
     for name, field in Limits.model_fields.items():

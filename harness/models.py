@@ -318,6 +318,8 @@ class Report(Value):
     isolation: Isolation | None = None
     freshness: Literal["sandbox", "fork"] = "sandbox"
     """`sandbox`: it was this job's alone. `fork`: cleaned, and shared with jobs before and after."""
+    cached: bool = False
+    """Whether this is the report of an earlier run of the same job."""
     limits: Limits = Field(default_factory=Limits)
     measurements: Measurements = Field(default_factory=Measurements)
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Fixtures for your own tests: `verify` runs code in a sandbox, `sandbox` is the sandbox's runner.
+"""Fixtures for your own tests: `verify` runs code in a sandbox, `sandbox` is a pool of warm ones.
 
     def test_the_model_can_add(verify):
         report = verify("def add(a, b): return a + b", "from solution import add\\n...")
@@ -7,14 +7,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from runners.contract import Runner
     from runners.pool import Pool
 
     from .models import Report, Submission, Suite
@@ -26,24 +24,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def sandbox(pytestconfig: pytest.Config) -> Iterator[Runner | Pool]:
-    """A runner that is ready to open sandboxes, for `harness.verify(..., runner=sandbox)`.
+def sandbox(pytestconfig: pytest.Config) -> Iterator[Pool]:
+    """A pool of warm sandboxes, for `harness.verify(..., runner=sandbox)`; each is used once.
 
     A machine without a sandbox fails the test, and says what to install.
     """
-    from .verify import entered, run_blocking  # a test run that uses no fixture pays for no import
+    from .warm import warm  # a test run that uses no fixture pays for no import
 
-    runner = entered(pytestconfig.getoption("--reproof-runner"), None)
-    ready = run_blocking(runner.__aenter__())
-    try:
-        yield ready
-    finally:
-        with contextlib.suppress(StopAsyncIteration):
-            run_blocking(runner.__aexit__(None, None, None))
+    with warm(pytestconfig.getoption("--reproof-runner"), size=1) as pool:
+        yield pool
 
 
 @pytest.fixture
-def verify(sandbox: Runner | Pool) -> Callable[..., Report]:
+def verify(sandbox: Pool) -> Callable[..., Report]:
     """`verify(submission, suite, **options)`; text stands for solution.py and test_solution.py."""
     from .models import Submission, Suite
     from .verify import verify as run

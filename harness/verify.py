@@ -22,6 +22,7 @@ from runners.contract import Environment, Job, Limits, Outcome, Runner, RunnerEr
 from runners.pool import Lease, Pool
 
 from . import cases, metrics, settings
+from .cache import VerdictCache, key_of
 from .judge import judge
 from .models import Measurements, Report, Submission, Suite
 
@@ -40,6 +41,7 @@ def verify(
     limits: Limits | None = None,
     environment: Environment | None = None,
     seed: int = 0,
+    cache: VerdictCache | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Run the suite against the submission in a sandbox; see `averify`."""
@@ -51,6 +53,7 @@ def verify(
             limits=limits,
             environment=environment,
             seed=seed,
+            cache=cache,
             progress=progress,
         )
     )
@@ -64,6 +67,7 @@ async def averify(
     limits: Limits | None = None,
     environment: Environment | None = None,
     seed: int = 0,
+    cache: VerdictCache | None = None,
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
 ) -> Report:
@@ -74,6 +78,7 @@ async def averify(
 
     `runner` is a name, or a runner or pool that is already entered and is then not closed here;
     None takes `[tool.reproof] runner` of the nearest pyproject.toml, or `auto`.
+    `cache` answers a job that it has seen before, without running it.
     Cancelling ends the sandbox, and all in it, before this returns.
 
     Raises:
@@ -86,6 +91,10 @@ async def averify(
     try:
         async with entered(runner, progress) as ready:
             name = ready.name
+            key = key_of(job, suite, name, version()) if cache is not None else ""
+            known = cache.get(key) if cache is not None else None
+            if known is not None:
+                return known
             async with _lease(ready, job) as lease:
                 waited = time.perf_counter() - begun if lease.warm else 0.0
                 outcome = await lease.run(job, on_event)
@@ -96,6 +105,8 @@ async def averify(
     total = time.perf_counter() - begun
     report = conclude(outcome, suite, job, lease, {"queue": waited}, total)
     metrics.record(report)
+    if cache is not None:
+        cache.put(key, report)
     return report
 
 

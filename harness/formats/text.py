@@ -119,6 +119,8 @@ def _block(name: str, text: str, by: int = 0) -> Iterator[str]:
 def _footer(report: Report) -> Iterator[str]:
     for note in report.notes:
         yield f"note: {note}"
+    if report.cached:
+        yield "note: answered from the cache; this is what an earlier run of the same job found"
     if report.isolation is None:
         return
     measured, found = report.measurements, report.isolation
@@ -127,6 +129,7 @@ def _footer(report: Report) -> Iterator[str]:
         f"{counts or 'no tests'} in {measured.total_seconds:.2f} s ({measured.start_seconds:.2f} s of it to start), "
         f"{measured.cpu_seconds:.2f} s CPU, {measured.peak_memory_mb:.0f} MB peak"
     )
-    yield f"sandbox: {found.runner}"
+    shared = ", shared with other jobs one after the other" if report.freshness == "fork" else ""
+    yield f"sandbox: {found.runner}{shared}"
     for name in ("network", "filesystem", "processes", "memory", "user"):
         yield f"  {name:<10} {getattr(found, name)}"
