@@ -96,7 +96,7 @@ class BubblewrapRunner:
         with _IdMap() as ids:
             command[1:1] = ids.options()
             async with pipes.spawn(command, {}, isolation, settings, cgroup, ids.inherited) as sandbox:
-                await asyncio.to_thread(ids.write, sandbox.pid)
+                await ids.write()
                 yield sandbox
 
     def _isolation(self, limits: Limits, cgroup: cgroups.Cgroup | None, as_root: bool) -> Isolation:
@@ -183,33 +183,42 @@ class _IdMap:
     def __enter__(self) -> Self:
         self._info, info_end = os.pipe()
         block_end, self._unblock = os.pipe()
-        self.inherited: tuple[int, ...] = (info_end, block_end)
+        self.inherited = [info_end, block_end]
         return self
 
     def __exit__(self, *_: object) -> None:
-        for fd in (self._info, self._unblock, *self.inherited):
-            with contextlib.suppress(OSError):
-                os.close(fd)
+        self._close_inherited()
+        for fd in (self._info, self._unblock):
+            os.close(fd)
+
+    def _close_inherited(self) -> None:
+        while self.inherited:
+            os.close(self.inherited.pop())
 
     def options(self) -> list[str]:
         return ["--info-fd", str(self.inherited[0]), "--userns-block-fd", str(self.inherited[1])]
 
-    def write(self, bwrap: int) -> None:
-        for fd in self.inherited:
-            os.close(fd)
-        self.inherited = ()
-        told = b""
-        while not told.rstrip().endswith(b"}"):
-            more = os.read(self._info, 4096)
-            if not more:
-                raise RunnerLost("bubblewrap", f"bwrap (pid {bwrap}) ended before its sandbox was set up.")
-            told += more
-        child = json.loads(told)["child-pid"]
+    async def write(self) -> None:
+        self._close_inherited()  # bwrap has its own now, and its end is only seen when ours is closed
+        child = json.loads(await self._told())["child-pid"]
         # A host id that no account has, and not the same for two sandboxes.
         nobody = 1_000_000_000 + secrets.randbelow(1_000_000_000)
         for name in ("uid_map", "gid_map"):
             Path(f"/proc/{child}/{name}").write_text(f"0 0 1\n{CANDIDATE} {nobody} {USER_IDS}\n")
         os.write(self._unblock, b"1")
+
+    async def _told(self) -> bytes:
+        reader = asyncio.StreamReader()
+        pipe = os.fdopen(os.dup(self._info), "rb", 0)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        try:
+            return await reader.readuntil(b"}")
+        except asyncio.IncompleteReadError:
+            raise RunnerLost("bubblewrap", "bwrap ended before its sandbox was set up.") from None
+        finally:
+            transport.close()
 
 
 @cache

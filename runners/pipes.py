@@ -32,7 +32,6 @@ class PipeSandbox:
     ) -> None:
         self.isolation = isolation
         self.settings = settings
-        self.pid = process.pid
         self._process = process
         self._cgroup = cgroup
         self._errors = bytearray()
@@ -61,15 +60,14 @@ class PipeSandbox:
 
     async def close(self) -> None:
         """Kill it, if it still runs, and wait until it is gone."""
+        self._listening.cancel()
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
+        # asyncio reports an exit only when the pipes have ended, too, and one that is full never does.
+        self._process._transport.close()  # type: ignore[attr-defined]  # there is no other way to close them
         await self._process.wait()
-        self._listening.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._listening
-        transport = getattr(self._process, "_transport", None)
-        if transport is not None:  # closes the pipes now and not when the loop gets to it
-            transport.close()
 
     async def _keep_errors(self) -> None:
         assert self._process.stderr is not None
