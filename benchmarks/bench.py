@@ -1,0 +1,308 @@
+"""What a verification costs, as a ratio to a bare `python -m pytest` in the same run.
+
+`python -m benchmarks.bench [--jobs JOBS.jsonl] [--repeat N] [--growth 100,1000,10000] [--write FOLDER]`
+
+Everything is measured in one run, interleaved and repeated, because machines are
+shared and noisy: only the ratios mean something. `--write` leaves results.json,
+results.svg and README.md in a folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from harness import Environment, Limits, RunnerUnavailable, averify
+from harness.verify import entered
+from runners.pool import Pool
+
+from . import baselines, problems
+from .plot import bars
+
+Way = Callable[[problems.Problem], Awaitable[None]]
+
+BARE = "bare pytest, no plugin autoload"
+
+
+async def latencies(stack: contextlib.AsyncExitStack, client: Any) -> dict[str, Way]:
+    """Every way to verify one problem, ready to be called."""
+    ways: dict[str, Way] = {BARE: baselines.bare}
+    ways["bare pytest, plugin autoload"] = lambda problem: baselines.bare(problem, autoload=True)
+    ways["plain fork, pytest.main(), no isolation"] = await stack.enter_async_context(baselines.plain_fork())
+    runners = ["bubblewrap"]
+    if client is not None:
+        runners.append("docker")
+        ways["docker run + pytest"] = lambda problem: baselines.docker_run(client, problem)
+        ways["testcontainers + exec"] = lambda problem: baselines.testcontainers_exec(client, problem)
+    for name in runners:
+        runner = await stack.enter_async_context(entered(name, _say))
+        ways[f"verify, {name}, cold"] = _verify(runner)
+        for freshness in ("sandbox", "fork"):
+            pool = await stack.enter_async_context(Pool(runner, size=2, freshness=freshness))  # type: ignore[arg-type]
+            ways[f"verify, {name}, warm, freshness {freshness}"] = _warm(pool, _verify(pool))
+            if freshness == "fork":
+                ways[f"verify, {name}, cases only, warm, freshness fork"] = _warm(pool, _cases(pool))
+    return ways
+
+
+def _verify(runner: Any) -> Way:
+    async def run(problem: problems.Problem) -> None:
+        report = await averify(problem.submission, problem.suite, runner=runner)
+        assert report.passed, report
+
+    return run
+
+
+def _cases(runner: Any) -> Way:
+    async def run(problem: problems.Problem) -> None:
+        report = await averify(problems.CASES_SUBMISSION, problems.CASES, runner=runner)
+        assert report.passed, report
+
+    return run
+
+
+def _warm(pool: Pool, way: Way) -> Way:
+    """Ready before it is timed: that is what a pool is for."""
+
+    async def run(problem: problems.Problem) -> None:
+        await way(problem)
+
+    async def prepare() -> None:
+        await pool.warm(Environment(), Limits())
+
+    run.prepare = prepare  # type: ignore[attr-defined]
+    return run
+
+
+async def measure(ways: dict[str, Way], jobs: list[problems.Problem], repeat: int) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    endless = itertools.cycle(jobs)
+    for round_number in range(repeat + 1):
+        for name, way in ways.items():
+            problem = next(endless)
+            if hasattr(way, "prepare"):
+                await way.prepare()
+            await asyncio.sleep(0.05)  # let what the one before left in the background come to rest
+            begun = time.perf_counter()
+            await way(problem)
+            if round_number:  # the first round warms caches
+                times[name].append(time.perf_counter() - begun)
+        _say(f"round {round_number} of {repeat}")
+    return times
+
+
+# --- throughput -----------------------------------------------------------------
+
+
+async def bare_throughput(jobs: list[problems.Problem], count: int, workers: int) -> float:
+    return await _rate(lambda problem: baselines.bare(problem), jobs, count, workers)
+
+
+async def _rate(way: Callable[[Any], Awaitable[None]], jobs: list[Any], count: int, workers: int) -> float:
+    waiting = iter([jobs[index % len(jobs)] for index in range(count)])
+
+    async def work() -> None:
+        for problem in waiting:
+            await way(problem)
+
+    begun = time.perf_counter()
+    await asyncio.gather(*[work() for _ in range(workers)])
+    return count / (time.perf_counter() - begun)
+
+
+def batch(jobs: list[problems.Problem], count: int, workers: int, runner: str, freshness: str) -> dict[str, float]:
+    """`reproof batch` as a process of its own: jobs per second, and its peak memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, output = Path(folder, "jobs.jsonl"), Path(folder, "results.jsonl")
+        with path.open("w") as file:
+            for index in range(count):
+                job = jobs[index % len(jobs)]
+                file.write(json.dumps({"id": str(index), "files": job.files, "tests": job.tests}) + "\n")
+        command = [sys.executable, "-m", "benchmarks.bench", "--measured-batch", str(path), str(output)]
+        command += ["--workers", str(workers), "--runner", runner, "--freshness", freshness]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        verdicts = [json.loads(line)["verdict"] for line in output.open()]
+        assert len(verdicts) == count and set(verdicts) == {"passed"}, verdicts[:10]
+        return found
+
+
+def measured_batch(given: argparse.Namespace) -> int:
+    from harness import cli
+
+    begun = time.perf_counter()
+    jobs, output = given.measured_batch
+    arguments = ["batch", jobs, "--output", output, "--workers", given.workers]
+    cli.main([*arguments, "--runner", given.runner, "--freshness", given.freshness])
+    spent = time.perf_counter() - begun
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": spent, "peak_mb": peak}))
+    return 0
+
+
+# --- the whole ------------------------------------------------------------------
+
+
+async def run(given: argparse.Namespace) -> dict[str, Any]:
+    jobs = problems.read(given.jobs) if given.jobs else problems.built_in()
+    result: dict[str, Any] = {"machine": machine(), "jobs": given.jobs.name if given.jobs else "built in"}
+    client = await _engine()
+    async with contextlib.AsyncExitStack() as stack:
+        ways = await latencies(stack, client)
+        result["latency"] = await measure(ways, jobs, given.repeat)
+    runners = ["bubblewrap", *(["docker"] if client is not None else [])]
+    result["throughput"] = await throughput(jobs, given.batch, runners)
+    if client is not None:
+        result["containers"] = await containers(client, jobs, given.batch // 4)
+    result["growth"] = growth(jobs, [int(count) for count in given.growth.split(",") if count])
+    result["workers"] = {str(count): batch(jobs, given.batch, count, "bubblewrap", "fork") for count in (1, 2, 4, 8)}
+    result["workers_count"] = given.batch
+    return result
+
+
+async def throughput(jobs: list[problems.Problem], count: int, runners: list[str]) -> dict[str, list[float]]:
+    """Jobs per second with two workers, in turns."""
+    rates: dict[str, list[float]] = {BARE: [], **{f"batch, {name}, freshness fork": [] for name in runners}}
+    for _ in range(3):
+        rates[BARE].append(await bare_throughput(jobs, count // 4, 2))
+        for name in runners:
+            rates[f"batch, {name}, freshness fork"].append(count / batch(jobs, count, 2, name, "fork")["seconds"])
+    return rates
+
+
+async def containers(client: Any, jobs: list[problems.Problem], count: int) -> dict[str, list[float]]:
+    """Containers per second: a bare create + start + remove, and `batch` with a container for each job."""
+    rates: dict[str, list[float]] = {"create + start + remove": [], "batch, docker, freshness sandbox": []}
+    for _ in range(3):
+        bare = await _rate(lambda _: baselines.bare_container(client, Limits()), [None], count, 2)
+        rates["create + start + remove"].append(bare)
+        ours = batch(jobs, count, 2, "docker", "sandbox")
+        rates["batch, docker, freshness sandbox"].append(count / ours["seconds"])
+    return rates
+
+
+def growth(jobs: list[problems.Problem], counts: list[int]) -> dict[str, dict[str, float]]:
+    found = {}
+    for count in counts:
+        found[str(count)] = batch(jobs, count, 2, "bubblewrap", "fork")
+        _say(f"{count} jobs: {found[str(count)]}")
+    return found
+
+
+async def _engine() -> Any:
+    import docker
+    from runners.docker import find_engine
+
+    try:
+        engine = await find_engine()
+    except RunnerUnavailable as exc:
+        _say(f"without docker: {exc}")
+        return None
+    return docker.from_env(**engine.options)
+
+
+def machine() -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.release().split('-')[0]}, "
+        f"Python {platform.python_version()}"
+    )
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+# --- telling --------------------------------------------------------------------
+
+
+def ratios(latency: dict[str, list[float]]) -> dict[str, tuple[float, float, float]]:
+    """Median with quartiles, each over the median of the bare run."""
+    unit = statistics.median(latency[BARE])
+    found = {}
+    for name, times in latency.items():
+        low, middle, high = statistics.quantiles(times, n=4)
+        found[name] = (low / unit, middle / unit, high / unit)
+    return found
+
+
+def table(result: dict[str, Any]) -> str:
+    unit = statistics.median(result["latency"][BARE]) * 1000
+    lines = [f"One at a time; 1.00 = {BARE} ({unit:.0f} ms here).", "", "| way | ratio | quartiles |", "| --- | --- | --- |"]
+    for name, (low, middle, high) in ratios(result["latency"]).items():
+        lines.append(f"| {name} | {middle:.2f} | {low:.2f} to {high:.2f} |")
+    lines += ["", "| two workers | jobs per second, × bare pytest |", "| --- | --- |"]
+    bare = statistics.median(result["throughput"][BARE])
+    for name, rates in result["throughput"].items():
+        lines.append(f"| {name} | {statistics.median(rates) / bare:.1f} |")
+    if "containers" in result:
+        lines += ["", "| two workers | containers per second, × create + start + remove |", "| --- | --- |"]
+        bare = statistics.median(result["containers"]["create + start + remove"])
+        for name, rates in result["containers"].items():
+            lines.append(f"| {name} | {statistics.median(rates) / bare:.2f} |")
+    lines += _growth_table(result)
+    return "\n".join(lines)
+
+
+def _growth_table(result: dict[str, Any]) -> list[str]:
+    lines = ["", "| jobs in one batch | seconds per job, × the first | peak memory, × the first |", "| --- | --- | --- |"]
+    first: tuple[float, float] | None = None
+    for count, found in result["growth"].items():
+        each = found["seconds"] / int(count)
+        first = first or (each, found["peak_mb"])
+        lines.append(f"| {count} | {each / first[0]:.2f} | {found['peak_mb'] / first[1]:.2f} |")
+    lines += ["", "| workers | jobs per second, × one worker |", "| --- | --- |"]
+    single = result["workers"]["1"]["seconds"]
+    lines += [f"| {count} | {single / found['seconds']:.2f} |" for count, found in result["workers"].items()]
+    return lines
+
+
+def write(folder: Path, result: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(result, indent=1) + "\n")
+    (folder / "results.svg").write_text(bars("Ratio to a bare pytest run (shorter is better)", ratios(result["latency"])))
+    (folder / "README.md").write_text(
+        "# What a verification costs\n\n"
+        f"The last run of `nox -s bench`, on {result['machine']}; jobs: {result['jobs']}. "
+        "Only ratios within one run mean something.\n\n"
+        f"{table(result)}\n\n![ratios](results.svg)\n"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure what a verification costs.")
+    parser.add_argument("--jobs", type=Path, help="problems from a job file instead of the built-in ones")
+    parser.add_argument("--repeat", type=int, default=15)
+    parser.add_argument("--batch", type=int, default=400, help="jobs for each measurement of throughput")
+    parser.add_argument("--growth", default="100,1000,10000")
+    parser.add_argument("--write", type=Path, metavar="FOLDER")
+    parser.add_argument("--measured-batch", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--workers", default="2", help=argparse.SUPPRESS)
+    parser.add_argument("--runner", default="bubblewrap", help=argparse.SUPPRESS)
+    parser.add_argument("--freshness", default="fork", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measured_batch:
+        return measured_batch(given)
+    result = asyncio.run(run(given))
+    print(table(result))
+    if given.write:
+        write(given.write, result)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
