@@ -9,6 +9,7 @@ from .models import Assertion, ErrorInfo, Failure, Frame, HypothesisInfo
 __all__ = ["describe_failure", "number"]
 
 Event = dict[str, Any]
+DEEPEST = 8
 
 
 def describe_failure(nodeid: str, phase: str, event: Event) -> Failure:
@@ -46,26 +47,27 @@ def describe_failure(nodeid: str, phase: str, event: Event) -> Failure:
     )
 
 
-def _error(raw: dict[str, Any]) -> ErrorInfo:
-    cause = raw.get("cause")
+def _error(raw: dict[str, Any], depth: int = 0) -> ErrorInfo:
+    cause = raw.get("cause") if depth < DEEPEST else None
     return ErrorInfo(
         type=str(raw["type"]),
         module=str(raw.get("module", "")),
         message=str(raw.get("message", "")),
         notes=tuple(str(note) for note in raw.get("notes", ())),
         missing=raw.get("missing"),
-        cause=_error(cause) if isinstance(cause, dict) else None,
+        cause=_error(cause, depth + 1) if isinstance(cause, dict) else None,
         explicit_cause=bool(isinstance(cause, dict) and cause.get("explicit")),
-        group=tuple(_error(inner) for inner in raw.get("group", ())),
+        group=tuple(_error(inner, depth + 1) for inner in raw.get("group", ()) if depth < DEEPEST),
         frames=tuple(Frame(**frame) for frame in raw.get("frames", ())),
         frames_cut=int(raw.get("frames_cut", 0)),
     )
 
 
 def _kind(raw: dict[str, Any], error: ErrorInfo) -> str:
+    if error.type == "OutOfTime" and error.module.startswith("reproof_guest"):
+        return "timeout"
     lineage = [error.type, *[str(base) for base in raw.get("bases", ())]]
     for name, kind in (
-        ("OutOfTime", "timeout"),
         ("SyntaxError", "syntax"),
         ("ImportError", "import"),
         ("AssertionError", "assertion"),

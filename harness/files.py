@@ -9,11 +9,13 @@ from pathlib import Path, PurePosixPath
 
 import pathspec
 
-__all__ = ["check_path", "check_together", "read", "read_ref"]
+__all__ = ["admitted", "check_path", "check_together", "read", "read_ref"]
 
 LONGEST_NAME = 255
 LONGEST_PATH = 3_000
 MOST_BYTES = 128 * 1024 * 1024
+CONFIGURES = ("conftest.py", "sitecustomize.py", "usercustomize.py")
+"""Would run before, or reach into, the tests; the suite's own do."""
 ALWAYS_IGNORED = (".git/", "__pycache__/", "*.pyc")
 
 _Rule = tuple[str, pathspec.GitIgnoreSpec]
@@ -57,6 +59,26 @@ def check_together(files: Mapping[str, object]) -> None:
         for parent in PurePosixPath(path).parents:
             if str(parent) in files:
                 raise ValueError(f"path {path!r}: {str(parent)!r} is a file, and would have to be a directory")
+
+
+def admitted(submission: Mapping[str, bytes], suite: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The submission's files without those that would take the place of the suite's, or configure the run."""
+    modules = {path.removesuffix(".py") for path in suite if path.endswith(".py")}
+    folders = {str(parent) for path in suite for parent in PurePosixPath(path).parents}
+    return {
+        path: data
+        for path, data in submission.items()
+        if path not in suite and path not in folders and not _interferes(PurePosixPath(path), suite, modules)
+    }
+
+
+def _interferes(path: PurePosixPath, suite: Mapping[str, bytes], modules: set[str]) -> bool:
+    if path.name in CONFIGURES or path.suffix == ".pyc" or "__pycache__" in path.parts:
+        return True
+    # Python takes a package, or a compiled module, before a plain one of the same name.
+    module = str(path.parent / path.name.partition(".")[0]) if path.suffix in (".so", ".pyd") else ""
+    parents = [str(parent) for parent in path.parents]
+    return module in modules or any(parent in modules or parent in suite for parent in parents)
 
 
 def read(path: Path) -> dict[str, bytes]:

@@ -9,6 +9,7 @@ came to its end, and only then what the tests said.
 
 from __future__ import annotations
 
+import errno
 import signal
 from collections import Counter
 from dataclasses import dataclass, field
@@ -74,6 +75,7 @@ class _Record:
         self.interrupted: Failure | None = None
         self.internal: Failure | None = None
         self.refused: str | None = None
+        self.misfit: tuple[int, str] | None = None
         self.lost_worker: str | None = None
         self.garbled: str | None = None
         self.started = 0
@@ -100,6 +102,9 @@ class _Record:
 
     def _on_ready(self, event: Event) -> None:
         self.ready.add(str(event["part"]))
+
+    def _on_misfit(self, event: Event) -> None:
+        self.misfit = (int(event["errno"] or 0), str(event["message"]))
 
     def _on_finish(self, event: Event) -> None:
         self.finished.add(str(event["part"]))
@@ -235,6 +240,11 @@ class _Record:
 
 def _verdict(record: _Record, outcome: Outcome, limits: Limits) -> tuple[Verdict, str]:
     parts = outcome.parts
+    if "sandbox" in parts:
+        return "out_of_memory", (
+            "the kernel killed the whole sandbox for exceeding its memory limit "
+            f"(memory_mb={limits.memory_mb})"
+        )
     for evidence in parts.values():
         garbled = evidence.garbled or record.garbled
         if garbled:
@@ -292,6 +302,11 @@ def _exhausted(parts: Any, limits: Limits) -> tuple[Verdict, str] | None:
 
 
 def _by_the_tests(record: _Record, parts: Any) -> tuple[Verdict, str]:
+    if record.misfit is not None:
+        number, message = record.misfit
+        full = number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+        reason = f"the submission's files cannot be written: {message}"
+        return ("limit", f"{reason} (disk_mb)") if full else ("broken", reason)
     for name, evidence in parts.items():
         if name not in record.finished:
             return _died(record, name, evidence)
@@ -365,8 +380,8 @@ def _by_outcomes(record: _Record) -> tuple[Verdict, str]:
     missing = [test for test in tests if test.outcome == "not_run"]
     if missing:
         return "crashed", f"{len(missing)} of {len(tests)} tests were never reported; first {missing[0].nodeid}"
-    passed = sum(test.outcome in ("passed", "xpassed", "xfailed") for test in tests)
+    passed = sum(test.outcome in ("passed", "xpassed") for test in tests)
     if not passed:
-        return "no_tests", f"all {len(tests)} tests were skipped: {tests[0].reason}"
-    skipped = len(tests) - passed
+        return "no_tests", f"all {len(tests)} tests are skipped or expected to fail: {tests[0].reason}"
+    skipped = sum(test.outcome == "skipped" for test in tests)
     return "passed", f"{passed} tests passed" + (f", {skipped} skipped by the suite" if skipped else "")

@@ -21,7 +21,7 @@ from runners.choice import choose
 from runners.contract import Environment, Job, Limits, Outcome, Runner, RunnerError
 from runners.pool import Lease, Pool
 
-from . import cases, metrics, settings
+from . import cases, files, metrics, settings
 from .cache import VerdictCache, key_of
 from .judge import judge
 from .models import Measurements, Report, Submission, Suite
@@ -104,6 +104,11 @@ async def averify(
         return report
     total = time.perf_counter() - begun
     report = conclude(outcome, suite, job, lease, {"queue": waited}, total)
+    unused = sorted(set(submission.files) - set(job.submission) - set(suite.files))
+    if unused:
+        more = f" and {len(unused) - 5} more" if len(unused) > 5 else ""
+        note = f"not used from the submission, since only the suite decides: {', '.join(unused[:5])}{more}"
+        report = report.model_copy(update={"notes": (*report.notes, note)})
     metrics.record(report)
     if cache is not None:
         cache.put(key, report)
@@ -114,7 +119,7 @@ def prepare(submission: Submission, suite: Suite, limits: Limits, environment: E
     """The job, without anything that is expected of it."""
     ids = cases.case_ids(suite.cases)
     return Job(
-        submission=submission.files,
+        submission=files.admitted(submission.files, suite.files),
         suite=suite.files,
         calls=tuple(cases.call_of(case, nodeid) for case, nodeid in zip(suite.cases, ids, strict=True)),
         workers=suite.workers,

@@ -87,7 +87,7 @@ class BubblewrapRunner:
             cgroup={name: to for name, (_, to) in inside.items()},
         )
         isolation = self._isolation(limits, cgroup, as_root)
-        command = [find_bwrap(), *_namespaces(as_root), *_mounts(folder, limits, inside), *_variables()]
+        command = [find_bwrap(), *_namespaces(as_root, cgroup is None), *_mounts(folder, limits, inside), *_variables()]
         command += ["/env/bin/python", *guest.COMMAND]
         if not as_root:
             async with pipes.spawn(command, {}, isolation, settings, cgroup) as sandbox:
@@ -112,7 +112,7 @@ class BubblewrapRunner:
         )
 
 
-def _namespaces(as_root: bool) -> list[str]:
+def _namespaces(as_root: bool, measured: bool) -> list[str]:
     options = ["--unshare-all", "--unshare-user", "--die-with-parent", "--as-pid-1", "--new-session", "--clearenv"]
     options += ["--hostname", "sandbox"]
     if not as_root:
@@ -120,11 +120,16 @@ def _namespaces(as_root: bool) -> list[str]:
     options += ["--uid", "0", "--gid", "0", "--cap-drop", "ALL"]
     for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL"):
         options += ["--cap-add", capability]
+    if measured:  # to read how much of its memory a process of another user shares
+        options += ["--cap-add", "CAP_SYS_PTRACE"]
     return options
 
 
 def _mounts(folder: Path, limits: Limits, inside: dict[str, tuple[Path, str]]) -> list[str]:
     options: list[str] = []
+    # bwrap makes missing parents private; the candidate is another user, and has to get through.
+    for path in ("/etc", "/var", "/sys", "/sys/fs", "/sys/fs/cgroup"):
+        options += ["--perms", "0755", "--dir", path]
     for path in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         if os.path.islink(path):
             options += ["--symlink", os.readlink(path), path]
@@ -134,7 +139,6 @@ def _mounts(folder: Path, limits: Limits, inside: dict[str, tuple[Path, str]]) -
         options += ["--ro-bind-try", path, path]
     prefix = sys.base_prefix
     if not Path(prefix).is_relative_to("/usr"):
-        # bwrap makes missing parents as private as they are outside, e.g. a home directory.
         for parent in reversed(Path(prefix).parents[:-1]):
             options += ["--perms", "0755", "--dir", str(parent)]
         options += ["--ro-bind", prefix, prefix]
@@ -151,7 +155,9 @@ def _mounts(folder: Path, limits: Limits, inside: dict[str, tuple[Path, str]]) -
     options += ["--size", str(shared), "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     options += ["--size", str(disk), "--perms", "1777", "--tmpfs", "/job"]
     # One budget for all that a job writes: its temporary files are in its workspace's mount.
-    options += ["--symlink", "job/tmp", "/tmp", "--symlink", "../job/tmp", "/var/tmp"]
+    for path, target in (("/tmp", "job/tmp"), ("/var/tmp", "../job/tmp")):
+        if not Path(prefix).is_relative_to(path):  # an interpreter may live there
+            options += ["--symlink", target, path]
     return [*options, "--remount-ro", "/", "--chdir", "/"]
 
 
@@ -204,7 +210,8 @@ class _IdMap:
         # A host id that no account has, and not the same for two sandboxes.
         nobody = 1_000_000_000 + secrets.randbelow(1_000_000_000)
         for name in ("uid_map", "gid_map"):
-            Path(f"/proc/{child}/{name}").write_text(f"0 0 1\n{CANDIDATE} {nobody} {USER_IDS}\n")
+            with open(f"/proc/{child}/{name}", "w") as file:  # noqa: ASYNC230  # not a disk: the kernel answers at once
+                file.write(f"0 0 1\n{CANDIDATE} {nobody} {USER_IDS}\n")
         os.write(self._unblock, b"1")
 
     async def _told(self) -> bytes:

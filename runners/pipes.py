@@ -14,6 +14,7 @@ from .contract import Autopsy, GuestSettings, Isolation, RunnerLost, RunnerUnava
 __all__ = ["PipeSandbox", "spawn"]
 
 KEPT_ERRORS = 16_384
+LEAVING_SECONDS = 2
 
 # Joins the cgroups named before `--` and becomes the program after it. A process that is moved
 # only after it has started may have forked already, and its children would stay outside.
@@ -59,8 +60,15 @@ class PipeSandbox:
         )
 
     async def close(self) -> None:
-        """Kill it, if it still runs, and wait until it is gone."""
+        """Let it end, or else kill it, and wait until it is gone.
+
+        A supervisor whose stream ends kills all that it started before it leaves itself. What
+        is killed instead leaves that to the kernel, which may take a moment longer than we do.
+        """
         self._listening.cancel()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await self._end_of_output()
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         # asyncio reports an exit only when the pipes have ended, too, and one that is full never does.
@@ -68,6 +76,13 @@ class PipeSandbox:
         await self._process.wait()
         with contextlib.suppress(asyncio.CancelledError):
             await self._listening
+
+    async def _end_of_output(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVING_SECONDS):
+                while await self.read():
+                    pass
+                await self._process.wait()
 
     async def _keep_errors(self) -> None:
         assert self._process.stderr is not None

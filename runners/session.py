@@ -137,7 +137,7 @@ class Guest:
                 break
             kind = message.get("type")
             if kind == "event" and isinstance(message.get("event"), dict):
-                event = {**message["event"], "part": message.get("part")}
+                event = _printable({**message["event"], "part": message.get("part")})
                 if first_test is None and event.get("e") == "start":
                     first_test = time.perf_counter()
                 events.append(event)
@@ -163,6 +163,17 @@ def _message(job: Job) -> dict[str, Any]:
         "variables": job.environment.variables,
         "limits": job.limits.model_dump(),
     }
+
+
+def _printable(data: Any) -> Any:
+    """The same without lone surrogates, which JSON can carry and no file can hold."""
+    if isinstance(data, str):
+        return data if data.isascii() else data.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(data, list):
+        return [_printable(item) for item in data]
+    if isinstance(data, dict):
+        return {_printable(key): _printable(item) for key, item in data.items()}
+    return data
 
 
 def _packed(files: Mapping[str, bytes]) -> list[list[str]]:
@@ -213,7 +224,7 @@ class _Wire:
         if not isinstance(data, dict):
             raise self.lost("its evidence is not an object")
         try:
-            return Evidence(**data)
+            return Evidence(**_printable(data))
         except (ValueError, TypeError) as exc:
             raise self.lost(f"its evidence is malformed: {exc}") from exc
 

@@ -6,12 +6,14 @@ nothing that a candidate could read here would help it.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import io
 import os
 import runpy
 import sys
 import tempfile
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -152,6 +154,7 @@ def _become_program(
         sys.stdout = open(1, "w", closefd=False)
         sys.stderr = open(2, "w", closefd=False, errors="backslashreplace")
         sys.argv = [call["program"], *[str(values.decode(item)) for item in call["args"]]]
+        atexit._clear()  # what was registered before it is not the program's
         try:
             runpy.run_path(os.path.join(workspace, call["program"]), run_name="__main__")
             status = 0
@@ -159,6 +162,8 @@ def _become_program(
             status = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
             if isinstance(exc.code, str):
                 sys.stderr.write(exc.code + "\n")
+        threading._shutdown()  # type: ignore[attr-defined]  # a program ends when its threads have
+        atexit._run_exitfuncs()
         sys.stdout.flush()
     except BaseException:
         import traceback

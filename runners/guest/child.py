@@ -7,17 +7,15 @@ privileges, a private workspace with the job's files. Then pytest, or the cases.
 from __future__ import annotations
 
 import base64
-import ctypes
 import faulthandler
 import os
 import random
-import resource
 import signal
 import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from . import frames
+from . import frames, privileges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,11 +26,6 @@ if TYPE_CHECKING:
 
 SIGNAL_TIME = signal.SIGRTMIN + 5  # "this test has had its time"; raised as an exception in the test
 SIGNAL_STACK = signal.SIGRTMIN + 6  # "where are you?"; answered by faulthandler, in C
-PR_SET_DUMPABLE = 4
-PR_SET_NO_NEW_PRIVS = 38
-
-# Files of a submission that would configure the run, or run before it. The suite's own are kept.
-CONFIGURES = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 
 
 def folders(settings: dict[str, Any]) -> list[str]:
@@ -74,7 +67,13 @@ def run(
         _reset_signals(ends["stack"])
         workspace = _prepare(job, settings)
         channel = Channel(ends["events"])
+        _write_files(job["suite"], workspace)
         channel.send({"e": "ready"})  # from here on it is the candidate's doing
+        try:
+            _write_files(job["submission"], workspace)
+        except OSError as exc:
+            channel.send({"e": "misfit", "errno": exc.errno, "message": str(exc)})
+            raise
         if part == "cases":
             from . import calls
 
@@ -123,20 +122,7 @@ def _reset_signals(stack_fd: int) -> None:
 
 
 def _prepare(job: dict[str, Any], settings: dict[str, Any]) -> str:
-    _limit(job["limits"], settings)
-    libc = ctypes.CDLL(None)
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")  # if memory runs out, this goes and not the supervisor
-    except OSError:
-        pass
-    if settings["uid"] is not None:
-        os.setgroups([])
-        os.setresgid(settings["uid"], settings["uid"], settings["uid"])
-        os.setresuid(settings["uid"], settings["uid"], settings["uid"])
-    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self is its own again
-    os.umask(0o022)
+    privileges.give_up(job["limits"], settings)
     workspace, temporary, home = folders(settings)
     for folder in (workspace, temporary, home):
         os.makedirs(folder, exist_ok=True)
@@ -144,7 +130,6 @@ def _prepare(job: dict[str, Any], settings: dict[str, Any]) -> str:
     os.environ.update(_variables(job, temporary, home))
     tempfile.tempdir = None
     os.chdir(workspace)
-    _write_files(job, workspace)
     random.seed(job["seed"])
     return workspace
 
@@ -164,41 +149,12 @@ def _variables(job: dict[str, Any], temporary: str, home: str) -> dict[str, str]
     return variables
 
 
-def _limit(limits: dict[str, Any], settings: dict[str, Any]) -> None:
-    def cap(what: int, value: int) -> None:
-        _, hard = resource.getrlimit(what)
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (value, value))
-
-    cap(resource.RLIMIT_CORE, 0)
-    cap(resource.RLIMIT_NOFILE, 1024)
-    cap(resource.RLIMIT_FSIZE, limits["disk_mb"] * 1024 * 1024)
-    # The supervisor adds up the CPU time of all processes; this is for when it cannot.
-    cap(resource.RLIMIT_CPU, int(limits["cpu_seconds"]) + 2)
-    cgroup = settings["cgroup"]
-    if not ("memory" in cgroup or "unified" in cgroup):
-        # Far above the limit itself, which is measured: address space is not memory.
-        cap(resource.RLIMIT_AS, (limits["memory_mb"] * 4 + 2048) * 1024 * 1024)
-    if not ("pids" in cgroup or "unified" in cgroup) and os.getuid() != 0:
-        cap(resource.RLIMIT_NPROC, limits["processes"] + 16)
-
-
-def _write_files(job: dict[str, Any], workspace: str) -> None:
-    """The submission first, then the suite over it: the suite's files always win."""
-    for path, data in job["submission"]:
-        name = path.rpartition("/")[2]
-        if name in CONFIGURES or path.endswith(".pyc") or "/__pycache__/" in "/" + path:
-            continue
-        _write(workspace, path, data)
-    for path, data in job["suite"]:
-        _write(workspace, path, data)
-
-
-def _write(workspace: str, path: str, data: str) -> None:
-    target = os.path.join(workspace, *path.split("/"))
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    with open(target, "wb") as file:
-        file.write(base64.b64decode(data))
+def _write_files(files: list[list[str]], workspace: str) -> None:
+    for path, data in files:
+        target = os.path.join(workspace, *path.split("/"))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "xb") as file:  # what is there stays: the suite's files come first
+            file.write(base64.b64decode(data))
 
 
 class OutOfTime(BaseException):

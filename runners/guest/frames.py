@@ -26,7 +26,10 @@ class FrameError(Exception):
 
 
 def encode(message: Mapping[str, Any], largest: int = LARGEST) -> bytes:
-    payload = json.dumps(message, separators=(",", ":"), allow_nan=False).encode("ascii")
+    try:
+        payload = json.dumps(message, separators=(",", ":"), allow_nan=False).encode("ascii")
+    except (ValueError, RecursionError) as exc:
+        raise FrameError(f"a message cannot be written as JSON: {exc}") from None
     if len(payload) > largest:
         raise FrameError(f"a message of {len(payload)} bytes is over the {largest} allowed")
     return HEADER.pack(MAGIC, len(payload), zlib.crc32(payload)) + payload
@@ -63,11 +66,15 @@ class Decoder:
             raise FrameError(f"the stream ended inside a frame, {len(self._buffer)} bytes after its start")
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
 def _parse(payload: bytes, checksum: int) -> dict[str, Any]:
     if zlib.crc32(payload) != checksum:
         raise FrameError("the checksum of a frame does not match")
     try:
-        message = json.loads(payload)
+        message = json.loads(payload, parse_constant=_refuse)
     except (ValueError, RecursionError) as exc:
         raise FrameError(f"a frame does not hold JSON: {exc}") from None
     if not isinstance(message, dict):

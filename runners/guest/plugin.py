@@ -7,11 +7,14 @@ reports are serialised, tell as much as a single process does.
 
 from __future__ import annotations
 
+import base64
 import fnmatch
 import json
 import os
+import re
 import signal
 import time
+import unittest
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     import warnings
     from collections.abc import Generator, Sequence
     from pathlib import Path
-    from types import TracebackType
     from typing import Any
 
     from .child import Channel
@@ -33,11 +35,23 @@ WARNINGS = 100
 IDS_PER_EVENT = 1_000
 WORKER_VARIABLE = "REPROOF_WORKER"
 
+_SKIPS = re.compile("skip|xfail", re.IGNORECASE)
+
 listener: Listener = None  # type: ignore[assignment]  # set by whoever runs pytest; in an xdist worker, by pytest_configure
 
 
-def for_workers(job: dict[str, Any]) -> str:
-    return json.dumps({"suite": [path for path, _ in job["suite"]], "limits": job["limits"], "seed": job["seed"]})
+def for_workers(job: dict[str, Any], path: str) -> None:
+    """Leave what an xdist worker has to know where it will look for it."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"suite": job["suite"], "limits": job["limits"], "seed": job["seed"]}, file)
+    os.environ[WORKER_VARIABLE] = path
+
+
+def _texts(suite: Sequence[Any]) -> dict[str, str]:
+    """The suite's own Python, as it was sent and not as it may stand on disk by now."""
+    return {
+        path: base64.b64decode(data).decode("utf-8", "replace") for path, data in suite if path.endswith(".py")
+    }
 
 
 class Silent:
@@ -70,6 +84,7 @@ class Listener:
         self.describe = describe
         self.clock = clock
         self.seed = job["seed"]
+        self.texts = _texts(job.get("suite", ()))
         self.finished: frozenset[str] = frozenset(job.get("finished", ()))
         self.comparison: dict[str, Any] | None = None
         self.warnings = 0
@@ -112,17 +127,33 @@ class Listener:
         return _unittest_assertion(exc)
 
     def skip(self, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
-        """Who skipped: the file of the innermost frame outside pytest, or none for a mark."""
-        owner = "suite"
-        place: str | None = None
-        traceback: TracebackType | None = excinfo.tb
+        """Who decided that a test does not count, and where.
+
+        The suite says so in its own text: in the very line that raised, or, for a mark, which
+        raises nothing of its own, anywhere. A skip that no line of the suite speaks of is the
+        submission's, whatever name it was called by.
+        """
+        place = self._raised_at(excinfo)
+        reason = failures.cut(failures.safe_str(excinfo.value), 500)
+        if place is None:
+            owner = "suite" if any(_SKIPS.search(text) for text in self.texts.values()) else "submission"
+            return {"by": owner, "place": None, "reason": reason}
+        path, line = place
+        lines = self.texts.get(path, "").splitlines()
+        said = path in self.texts and 0 < line <= len(lines) and bool(_SKIPS.search(lines[line - 1]))
+        return {"by": "suite" if said else "submission", "place": f"{path}:{line}", "reason": reason}
+
+    def _raised_at(self, excinfo: pytest.ExceptionInfo[BaseException]) -> tuple[str, int] | None:
+        """Where skip or xfail was called; None for a mark."""
+        if not isinstance(excinfo.value, (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)):
+            return None
+        place, traceback = None, excinfo.tb
         while traceback is not None:
-            filename = traceback.tb_frame.f_code.co_filename
-            found = self.describe.owner(filename)
-            if found != "library":
-                owner, place = found, f"{self.describe.relative(filename)}:{traceback.tb_lineno:d}"
-            traceback = traceback.tb_next
-        return {"by": owner, "place": place, "reason": failures.cut(failures.safe_str(excinfo.value), 500)}
+            path = self.describe.relative(traceback.tb_frame.f_code.co_filename)
+            if path is not None:
+                place = (path, traceback.tb_lineno)
+            traceback = traceback.tb_next  # type: ignore[assignment]
+        return place
 
 
 def _unwrap(exc: BaseException) -> BaseException:
@@ -135,9 +166,13 @@ def _unwrap(exc: BaseException) -> BaseException:
     return exc
 
 
+_WORDS = ("test case", "example", "explicit")
+_EXAMPLES = tuple(f"{verb} {what}" for verb in ("Failing", "Falsifying") for what in _WORDS)
+
+
 def _falsifying_example(exc: BaseException) -> str | None:
     for note in getattr(exc, "__notes__", None) or ():
-        if isinstance(note, str) and note.startswith(("Falsifying example", "Falsifying explicit example")):
+        if isinstance(note, str) and note.startswith(_EXAMPLES):
             return failures.cut(note.partition(": ")[2], failures.MESSAGE)
     return None
 
@@ -182,10 +217,12 @@ def _unittest_assertion(exc: BaseException) -> dict[str, Any] | None:
 def pytest_configure(config: pytest.Config) -> None:
     global listener
     if hasattr(config, "workerinput"):
-        handed = json.loads(os.environ[WORKER_VARIABLE])
+        with open(os.environ[WORKER_VARIABLE], encoding="utf-8") as file:
+            handed = json.load(file)
         clock = AlarmClock(handed["limits"]["test_seconds"])
         clock.arm()
-        listener = Listener(Silent(), failures.Describer(str(config.rootpath), handed["suite"]), clock, handed)
+        describe = failures.Describer(str(config.rootpath), [path for path, _ in handed["suite"]])
+        listener = Listener(Silent(), describe, clock, handed)
     listener.distributed = bool(getattr(config.option, "numprocesses", None)) or hasattr(config, "workerinput")
 
 
@@ -293,13 +330,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     listener.clock.running = False  # describing a failure is not the test's time
+    raised = call.excinfo  # pytest replaces a unittest skip by one of its own
     report = yield
     described: dict[str, Any] = {}
-    if call.excinfo is not None:
+    if raised is not None:
         if report.outcome == "skipped":
-            described["skip"] = listener.skip(call.excinfo)
+            described["skip"] = listener.skip(raised)
         elif report.outcome == "failed":
-            described["failure"] = listener.failure(call.excinfo)
+            described["failure"] = listener.failure(call.excinfo or raised)
     report.reproof = described
     listener.clock.running = call.when != "teardown"
     return report

@@ -39,6 +39,7 @@ PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 
 LARGEST_EVENT = 32 * 1024 * 1024
+MOST_EVENT_BYTES = 256 * 1024 * 1024
 KEPT_OUTPUT = 64 * 1024
 TICK = 0.05
 GRACE = 2.0  # between asking a test to stop and killing its process
@@ -75,6 +76,7 @@ def main(settings: dict[str, Any]) -> None:
         pass
     finally:
         Reaper().kill_all()
+        os._exit(0)  # nothing here is worth the time that an interpreter takes to leave
 
 
 def _take_the_wire() -> tuple[int, int]:
@@ -236,6 +238,7 @@ class Run:
         self.reaper = Reaper()
         self.events = frames.Decoder(LARGEST_EVENT)
         self.sequence = 0
+        self.event_bytes = 0
         self.current: str | None = None
         self.current_since = 0.0
         self.asked = 0.0
@@ -318,6 +321,7 @@ class Run:
     def _on_events(self, data: bytes) -> None:
         if self.garbled:
             return
+        self.event_bytes += len(data)
         try:
             messages = self.events.feed(data)
         except frames.FrameError as exc:
@@ -328,6 +332,9 @@ class Run:
                 self.garbled = f"an event is out of turn: expected number {self.sequence}"
                 return
             self.sequence += 1
+            if not isinstance(event.get("id", ""), str):
+                self.garbled = "an event's test id is not a string"
+                return
             self._note(event)
             self.host.send({"type": "event", "part": self.part, "event": event})
 
@@ -346,7 +353,7 @@ class Run:
             return self._stop("garbled")
         if now > self.deadline:
             return self._stop("wall", where=True)
-        if self.output.over:
+        if self.output.over or self.event_bytes > MOST_EVENT_BYTES:
             return self._stop("output")
         if now - self.measured >= TICK:
             self.measured = now
@@ -375,10 +382,11 @@ class Run:
         self.stopped = why
         if where:
             self._signal(child.SIGNAL_STACK)
-            until = time.monotonic() + 0.3
-            while not self.stack and time.monotonic() < until and not self.reaper.ended(self.pid):
-                self._wait(0.02)
-            self._wait(0.02)
+            until, heard = time.monotonic() + 0.5, -1
+            # It is written line by line: complete when a moment passes without another one.
+            while time.monotonic() < until and len(self.stack) > heard and not self.reaper.ended(self.pid):
+                heard = len(self.stack) if self.stack else -1
+                self._wait(0.05)
         self._signal(signal.SIGKILL)
 
     # --- ending -------------------------------------------------------------

@@ -40,6 +40,8 @@ def run(job: dict[str, Any], workspace: str, channel: Channel, ready: pytest.Ses
         if os.path.isdir(folder):
             sys.path.insert(0, folder)
     os.environ["PYTEST_VERSION"] = pytest.__version__
+    if "hypothesis.configuration" in sys.modules:  # it took the directory in which we were started
+        sys.modules["hypothesis.configuration"].set_hypothesis_home_dir(os.path.join(workspace, ".hypothesis"))
     if job["workers"]:
         _publish(os.environ["TMPDIR"], job)
     if ready is not None and is_plain(job):
@@ -222,4 +224,4 @@ def _publish(temporary: str, job: dict[str, Any]) -> None:
     if frozen is not None:  # what it hands to its workers; it took it before there was a job
         frozen[:] = sys.path
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    os.environ[plugin.WORKER_VARIABLE] = plugin.for_workers(job)
+    plugin.for_workers(job, os.path.join(folder, "job.json"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import itertools
 import os
 import threading
@@ -23,12 +24,21 @@ HANGING = (Submission.from_code("import signal\ndef f():\n    while True: signal
 SLOW = (Submission.from_code("import time\ndef f():\n    time.sleep(0.5)\n    return 1"), SUITE)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def adopting() -> Iterator[None]:
+    """What a sandbox leaves behind becomes a child of this process, and is seen here instead of being lost to init."""
+    become_subreaper = 36
+    ctypes.CDLL(None).prctl(become_subreaper, 1, 0, 0, 0)
+    yield
+    ctypes.CDLL(None).prctl(become_subreaper, 0, 0, 0, 0)
+
+
 def children() -> set[int]:
-    """The processes that this one has started and that are still there."""
+    """The processes that were started here, by us or by what we started, and that still run."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
         found |= {int(pid) for pid in (task / "children").read_text().split()}
-    return found
+    return {pid for pid in found if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"}
 
 
 def test_reports_come_in_the_order_of_the_jobs():
@@ -250,7 +260,7 @@ def test_a_slow_job_does_not_make_the_others_pile_up():
     reports.close()
 
     assert first.verdict == "timeout"
-    assert seen < 60 or os.cpu_count() == 0
+    assert seen < 60
 
 
 def test_an_unknown_runner_is_a_value_error():
