@@ -88,7 +88,7 @@ def test_no_text_names_a_path_of_the_machine_it_was_written_on():
     """
     Sources, tests and documents hold no path that exists on one developer's machine only.
     """
-    machine = ["/%s/" % name for name in ("root", "work")] + ["/tmp/" + "venv"]
+    machine = [f"/{name}/" for name in ("root", "work")] + ["/tmp/" + "venv"]
     named = [ROOT / name for name in TEXTS]
     files = [file for path in named for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
     texts = {file: file.read_bytes().decode("utf-8", "replace") for file in files if "__pycache__" not in file.parts}

@@ -330,7 +330,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     listener.clock.running = False  # describing a failure is not the test's time
-    raised = call.excinfo  # pytest replaces a unittest skip by one of its own
+    # pytest takes a unittest's exception from where it was kept, and replaces a skip by one of its own.
+    raised = call.excinfo or next(iter(getattr(item, "_excinfo", None) or ()), None)
     report = yield
     described: dict[str, Any] = {}
     if raised is not None:

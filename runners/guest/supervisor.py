@@ -24,6 +24,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from typing import TYPE_CHECKING
 
 from . import child, cleaning, frames
@@ -59,12 +60,12 @@ def main(settings: dict[str, Any]) -> None:
     host = Host(wire_in, wire_out)
     hello, ready = _warm_up(settings)
     host.send(hello)
-    number = 0
+    number, status = 0, 0
     try:
         while True:
             job = host.receive()
             if job is None:
-                return
+                break
             if job.get("type") == "ping":
                 host.send({"type": "pong"})
                 continue
@@ -74,9 +75,12 @@ def main(settings: dict[str, Any]) -> None:
             number += 1
     except HostGone:
         pass
+    except BaseException:
+        traceback.print_exc()
+        status = 1
     finally:
         Reaper().kill_all()
-        os._exit(0)  # nothing here is worth the time that an interpreter takes to leave
+        os._exit(status)  # nothing here is worth the time that an interpreter takes to leave
 
 
 def _take_the_wire() -> tuple[int, int]:
@@ -336,7 +340,11 @@ class Run:
                 self.garbled = "an event's test id is not a string"
                 return
             self._note(event)
-            self.host.send({"type": "event", "part": self.part, "event": event})
+            try:
+                self.host.send({"type": "event", "part": self.part, "event": event})
+            except frames.FrameError as exc:  # JSON can be read that cannot be written, as 1e999
+                self.garbled = str(exc)
+                return
 
     def _note(self, event: dict[str, Any]) -> None:
         kind = event.get("e")

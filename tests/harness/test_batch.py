@@ -181,7 +181,9 @@ async def test_asynchronous_verifications_run_side_by_side():
     assert [report.verdict for report in reports] == ["passed", "failed", "passed"]
 
 
-@pytest.mark.parametrize("bad", [HANGING, (Submission.from_code("import os; os._exit(0)"), SUITE)], ids=["hangs", "dies"])
+@pytest.mark.parametrize(
+    "bad", [HANGING, (Submission.from_code("import os; os._exit(0)"), SUITE)], ids=["hangs", "dies"]
+)
 def test_one_bad_job_does_not_hurt_the_others(bad):
     """
     A candidate that hangs or dies is one report among the others.

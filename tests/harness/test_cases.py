@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import Case
+from harness import Case, Submission, Suite, verify
 from harness.cases import call_of, case_ids, judge, same
 from runners.guest import values
 
@@ -33,7 +33,9 @@ scalars = (
     | st.timedeltas()
     | st.builds(range, st.integers(), st.integers())
 )
-hashables = scalars.filter(lambda value: not (isinstance(value, Decimal) and value.is_snan())) | st.tuples(st.integers())
+hashables = scalars.filter(lambda value: not (isinstance(value, Decimal) and value.is_snan())) | st.tuples(
+    st.integers()
+)
 plain = st.recursive(
     scalars | st.sets(hashables, max_size=4) | st.frozensets(hashables, max_size=4),
     lambda inner: (
@@ -368,3 +370,15 @@ def test_a_long_value_is_cut_and_says_so():
 
     assert len(message) < 10_000
     assert "characters cut" in message
+
+
+def test_a_lone_surrogate_is_an_answer_like_any_other():
+    """
+    A string that is not UTF-8 comes out of a real sandbox as it is, and is the same as the one expected.
+    """
+    submission = Submission.from_code("def f(text): return text + '\\ud800'")
+    suite = Suite.from_cases([Case(call="solution.f", args=["\udfff"], expected="\udfff\ud800")])
+
+    report = verify(submission, suite, runner="bubblewrap")
+
+    assert report.verdict == "passed", report.reason

@@ -139,7 +139,9 @@ def test_a_usage_error_is_one_clear_line_and_status_2(reproof, arguments, told):
     """
     (reproof.folder / "empty").mkdir()
     write(reproof.folder, {"jobs.jsonl": json.dumps(job("a")) + "\n"})
-    runner = ["--runner", "bubblewrap"] if arguments[:1] in (["verify"], ["batch"]) and "--runner" not in arguments else []
+    runner = (
+        ["--runner", "bubblewrap"] if arguments[:1] in (["verify"], ["batch"]) and "--runner" not in arguments else []
+    )
 
     done = reproof(*arguments, *runner)
 
@@ -254,7 +256,10 @@ def test_a_suite_from_a_ref_ignores_what_an_agent_did_to_the_tests(reproof):
     write(repository, {"solution.py": RIGHT, "tests/test_a.py": TESTS, "tests/test_b.py": TESTS})
     for step in (["init"], ["add", "--all"], ["commit", "--message", "first"]):
         git(repository, *step)
-    write(repository, {"solution.py": WRONG, "tests/test_a.py": "def test_add(): pass\n", "conftest.py": "import os\nos._exit(0)\n"})
+    write(
+        repository,
+        {"solution.py": WRONG, "tests/test_a.py": "def test_add(): pass\n", "conftest.py": "import os\nos._exit(0)\n"},
+    )
     (repository / "tests/test_b.py").unlink()
 
     report = reproof.report("repository", "--suite-from", "main:tests")
@@ -373,7 +378,9 @@ def test_the_version_is_told(reproof):
     assert done.stdout.startswith("reproof 0.")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["verify", "--help"], ["batch", "--help"], ["image", "build", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["verify", "--help"], ["batch", "--help"], ["image", "build", "--help"]]
+)
 def test_help_is_help(reproof, arguments):
     """
     Every command explains itself.
@@ -663,7 +670,11 @@ def test_cases_of_a_line_have_tagged_values(reproof):
     done = reproof.batch([job("right", code, cases=[right]), job("wrong", code, cases=[wrong]), alone])
 
     found = results(done.stdout)
-    assert {name: one["verdict"] for name, one in found.items()} == {"right": "passed", "wrong": "failed", "alone": "passed"}
+    assert {name: one["verdict"] for name, one in found.items()} == {
+        "right": "passed",
+        "wrong": "failed",
+        "alone": "passed",
+    }
     assert found["right"]["report"]["counts"] == {"passed": 2}
     assert "(tuple, not list)" in found["wrong"]["report"]["reason"]
 

@@ -152,7 +152,9 @@ def test_git_and_byte_code_are_never_taken(tmp_path):
     """
     A repository's own data and Python's caches are no part of anybody's code.
     """
-    write(tmp_path, {".git/config": "", "__pycache__/a.cpython-311.pyc": "", "pkg/b.pyc": "", "a.py": "", "pkg/.git": ""})
+    write(
+        tmp_path, {".git/config": "", "__pycache__/a.cpython-311.pyc": "", "pkg/b.pyc": "", "a.py": "", "pkg/.git": ""}
+    )
 
     assert set(files.read(tmp_path)) <= {"a.py", "pkg/.git"}
 
@@ -221,7 +223,7 @@ def test_a_link_that_leads_out_is_refused(tmp_path, target):
     write(tmp_path, {"secret.txt": "s", "inside/a.py": ""})
     (tmp_path / "inside" / "link").symlink_to(tmp_path / target)
 
-    with pytest.raises(ValueError, match="'link'.*leads out"):
+    with pytest.raises(ValueError, match=r"'link'.*leads out"):
         files.read(tmp_path / "inside")
 
 
@@ -254,7 +256,7 @@ def test_what_is_not_there_is_a_value_error(tmp_path):
     """
     A path that does not exist is told by name.
     """
-    with pytest.raises(ValueError, match="nothing-here.*no such file or directory"):
+    with pytest.raises(ValueError, match=r"nothing-here.*no such file or directory"):
         files.read(tmp_path / "nothing-here")
 
 

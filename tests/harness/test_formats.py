@@ -90,7 +90,7 @@ def test_text_begins_with_the_verdict_and_why(report):
     "evidence",
     [
         "✗ test_solution.py::test_twice[5]",
-        "assert 6 == 10",
+        "assert 6 == (5 * 2)",
         "test_solution.py:6 in test_twice: assert twice(number) == number * 2",
         "ValueError: cannot halve 3",
         "because of KeyError: 3",
@@ -149,7 +149,8 @@ def test_text_says_how_many_frames_it_does_not_show():
     Of a deep recursion both ends are shown, and how many frames are missing between them.
     """
     frames = tuple(
-        Frame(path="solution.py", line=number, function="f", source="f()", owner="submission") for number in range(1, 31)
+        Frame(path="solution.py", line=number, function="f", source="f()", owner="submission")
+        for number in range(1, 31)
     )
 
     shown = text.render(failing(frames=frames, frames_cut=900, exception=ErrorInfo(type="RecursionError")))
@@ -201,6 +202,25 @@ def test_text_is_made_of_anything(message, stdout):
     Whatever a candidate said, its report can be rendered.
     """
     assert text.render(failing(message=message, stdout=stdout, exception=ErrorInfo(type="E", message=message)))
+
+
+def test_a_falsifying_example_is_told():
+    """
+    What Hypothesis found is in the failure as data, with the seed that finds it again, and in the text.
+    """
+    suite = (
+        "from hypothesis import given, strategies as st\nfrom solution import f\n"
+        "@given(st.integers())\ndef test(x): assert f(x)"
+    )
+
+    report = verify(
+        Submission.from_code("def f(x): return x < 10"), Suite.from_code(suite), runner="bubblewrap", seed=5
+    )
+
+    assert report.failures[0].hypothesis is not None
+    assert "x=10" in report.failures[0].hypothesis.example
+    assert report.failures[0].hypothesis.seed == 5
+    assert "x=10" in str(report)
 
 
 # --- JSON ---------------------------------------------------------------------
@@ -285,7 +305,9 @@ def test_github_annotates_the_line_that_failed(report):
     """
     lines = github.render(report).splitlines()
 
-    assert any(line.startswith("::error file=solution.py,line=9,title=test_solution.py%3A%3Atest_half::") for line in lines)
+    assert any(
+        line.startswith("::error file=solution.py,line=9,title=test_solution.py%3A%3Atest_half::") for line in lines
+    )
     assert any(line.startswith("::error file=test_solution.py,line=6,") for line in lines)
     assert lines[-1].startswith("::error title=Reproof::failed: ")
 

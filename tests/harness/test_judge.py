@@ -29,7 +29,9 @@ def collected(*ids: str) -> Event:
 
 
 def passed(nodeid: str) -> list[Event]:
-    phases = [event("phase", id=nodeid, when=when, outcome="passed", seconds=0.1) for when in ("setup", "call", "teardown")]
+    phases = [
+        event("phase", id=nodeid, when=when, outcome="passed", seconds=0.1) for when in ("setup", "call", "teardown")
+    ]
     return [event("start", id=nodeid), *phases, event("stop", id=nodeid)]
 
 
@@ -55,7 +57,12 @@ def judged(
 
 RUN = (READY, collected("t.py::a", "t.py::b"))
 GOOD = (*RUN, *passed("t.py::a"), *passed("t.py::b"), FINISH)
-IMPORT_ERROR = {"type": "ModuleNotFoundError", "bases": ["ImportError"], "message": "No module named 'x'", "missing": "x"}
+IMPORT_ERROR = {
+    "type": "ModuleNotFoundError",
+    "bases": ["ImportError"],
+    "message": "No module named 'x'",
+    "missing": "x",
+}
 SUBMITTED_SYNTAX = {"path": "solution.py", "line": 3, "owner": "submission"}
 SUITE_SYNTAX = {"path": "t.py", "line": 3, "owner": "suite"}
 
@@ -64,49 +71,147 @@ SUITE_SYNTAX = {"path": "t.py", "line": 3, "owner": "suite"}
     ("events", "evidence", "verdict", "reason"),
     [
         (GOOD, {}, "passed", "2 tests passed"),
-        ((*RUN, *passed("t.py::a"), *failed("t.py::b"), FINISH), {}, "failed", "1 of 2 tests did not pass; first t.py::b"),
+        (
+            (*RUN, *passed("t.py::a"), *failed("t.py::b"), FINISH),
+            {},
+            "failed",
+            "1 of 2 tests did not pass; first t.py::b",
+        ),
         ((*RUN, *passed("t.py::a"), *failed("t.py::b", "setup"), FINISH), {}, "failed", "1 of 2 tests did not pass"),
         ((*GOOD[:-1], *failed("t.py::b", "teardown"), FINISH), {}, "failed", "1 of 2 tests did not pass"),
         ((READY, FINISH), {}, "no_tests", "the suite holds no test"),
-        ((*RUN, *skipped("t.py::a"), *skipped("t.py::b"), FINISH), {}, "no_tests", "all 2 tests were skipped: why not"),
-        ((*RUN, *passed("t.py::a"), *skipped("t.py::b"), FINISH), {}, "passed", "1 tests passed, 1 skipped by the suite"),
-        ((*RUN, *passed("t.py::a"), *skipped("t.py::b", "submission"), FINISH), {}, "failed", "the submission skipped its own test at solution.py:3"),
-        ((*RUN, *passed("t.py::a"), *skipped("t.py::b", xfail="known"), FINISH), {}, "passed", "2 tests passed"),
-        ((*RUN, *passed("t.py::a"), *skipped("t.py::b", "submission", xfail=""), FINISH), {}, "failed", "the submission skipped its own test"),
-        ((READY, event("collect_skip", id="t.py", skip={"by": "submission", "place": "solution.py:1", "reason": "no"}), FINISH), {}, "failed", "the submission skipped its own test"),
+        ((*RUN, *skipped("t.py::a"), *skipped("t.py::b"), FINISH), {}, "no_tests", "all 2 tests are skipped"),
+        (
+            (*RUN, *passed("t.py::a"), *skipped("t.py::b"), FINISH),
+            {},
+            "passed",
+            "1 tests passed, 1 skipped by the suite",
+        ),
+        (
+            (*RUN, *passed("t.py::a"), *skipped("t.py::b", "submission"), FINISH),
+            {},
+            "failed",
+            "the submission skipped its own test at solution.py:3",
+        ),
+        ((*RUN, *passed("t.py::a"), *skipped("t.py::b", xfail="known"), FINISH), {}, "passed", "1 tests passed"),
+        (
+            (*RUN, *passed("t.py::a"), *skipped("t.py::b", "submission", xfail=""), FINISH),
+            {},
+            "failed",
+            "the submission skipped its own test",
+        ),
+        (
+            (
+                READY,
+                event("collect_skip", id="t.py", skip={"by": "submission", "place": "solution.py:1", "reason": "no"}),
+                FINISH,
+            ),
+            {},
+            "failed",
+            "the submission skipped its own test",
+        ),
         ((*RUN, *passed("t.py::a"), FINISH), {}, "crashed", "1 of 2 tests were never reported; first t.py::b"),
-        ((READY, event("collect_error", id="t.py", failure=IMPORT_ERROR), FINISH), {}, "broken", "t.py could not be collected: ModuleNotFoundError: No module named 'x'"),
-        ((READY, event("collect_error", id="t.py", failure={"type": "SyntaxError", "syntax": SUBMITTED_SYNTAX}), FINISH), {}, "broken", "solution.py:3"),
-        ((READY, event("collect_error", id="t.py", failure={"type": "SyntaxError", "syntax": SUITE_SYNTAX}), FINISH), {}, "invalid", "the suite itself does not compile"),
-        ((READY, event("refused", message="unknown option --x"), FINISH), {}, "invalid", "pytest refused the suite's configuration: unknown option --x"),
-        ((*RUN, event("start", id="t.py::a"), event("interrupted", failure={"type": "KeyboardInterrupt"}), FINISH), {}, "crashed", "the run was ended from inside"),
-        ((READY, event("internal_error", failure={"type": "SystemExit", "message": "0"}), FINISH), {}, "broken", "SystemExit: 0 on import"),
-        ((*RUN, event("start", id="t.py::a"), event("internal_error", failure={"type": "SystemExit"}), FINISH), {}, "crashed", "the run was broken from inside"),
+        (
+            (READY, event("collect_error", id="t.py", failure=IMPORT_ERROR), FINISH),
+            {},
+            "broken",
+            "t.py could not be collected: ModuleNotFoundError: No module named 'x'",
+        ),
+        (
+            (
+                READY,
+                event("collect_error", id="t.py", failure={"type": "SyntaxError", "syntax": SUBMITTED_SYNTAX}),
+                FINISH,
+            ),
+            {},
+            "broken",
+            "solution.py:3",
+        ),
+        (
+            (READY, event("collect_error", id="t.py", failure={"type": "SyntaxError", "syntax": SUITE_SYNTAX}), FINISH),
+            {},
+            "invalid",
+            "the suite itself does not compile",
+        ),
+        (
+            (READY, event("refused", message="unknown option --x"), FINISH),
+            {},
+            "invalid",
+            "pytest refused the suite's configuration: unknown option --x",
+        ),
+        (
+            (*RUN, event("start", id="t.py::a"), event("interrupted", failure={"type": "KeyboardInterrupt"}), FINISH),
+            {},
+            "crashed",
+            "the run was ended from inside",
+        ),
+        (
+            (READY, event("internal_error", failure={"type": "SystemExit", "message": "0"}), FINISH),
+            {},
+            "broken",
+            "SystemExit: 0 on import",
+        ),
+        (
+            (*RUN, event("start", id="t.py::a"), event("internal_error", failure={"type": "SystemExit"}), FINISH),
+            {},
+            "crashed",
+            "the run was broken from inside",
+        ),
         ((), {}, "invalid", "the sandbox could not prepare the job (exited with status 0)"),
         ((), {"exit_code": 70, "output": "No space left"}, "invalid", "No space left"),
         ((READY,), {}, "crashed", "exited with status 0 before reporting any test"),
         (RUN, {"exit_code": 1}, "crashed", "exited with status 1 before reporting any test"),
-        ((*RUN, event("start", id="t.py::a")), {"signal": 11, "stopped_at": "t.py::a"}, "crashed", "killed by SIGSEGV while running t.py::a"),
+        (
+            (*RUN, event("start", id="t.py::a")),
+            {"signal": 11, "stopped_at": "t.py::a"},
+            "crashed",
+            "killed by SIGSEGV while running t.py::a",
+        ),
         ((*RUN, *passed("t.py::a")), {"signal": 64}, "crashed", "before the run was finished"),
-        ((*RUN, event("start", id="t.py::a")), {"stopped": "wall", "stopped_at": "t.py::a"}, "timeout", "not done after 7 seconds (wall_seconds) while running t.py::a"),
+        (
+            (*RUN, event("start", id="t.py::a")),
+            {"stopped": "wall", "stopped_at": "t.py::a"},
+            "timeout",
+            "not done after 7 seconds (wall_seconds) while running t.py::a",
+        ),
         ((READY,), {"stopped": "wall"}, "timeout", "before any test ran"),
         (RUN, {"stopped": "cpu"}, "timeout", "cpu_seconds"),
         (RUN, {"stopped": "test", "stopped_at": "t.py::a"}, "timeout", "t.py::a ran past"),
-        (RUN, {"stopped": "memory", "peak_memory_mb": 123}, "out_of_memory", "used more than 100 MB (memory_mb); 123 MB measured"),
+        (
+            RUN,
+            {"stopped": "memory", "peak_memory_mb": 123},
+            "out_of_memory",
+            "used more than 100 MB (memory_mb); 123 MB measured",
+        ),
         (RUN, {"stopped": "output"}, "limit", "wrote more than 13 kB of output (output_kb)"),
         (RUN, {"stopped": "processes"}, "limit", "started more than 9 processes"),
         (RUN, {"stopped": "disk"}, "limit", "wrote more than 11 MB of files (disk_mb)"),
         (GOOD, {"output_bytes": 14 * 1024}, "limit", "wrote 14 kB of output, over 13 kB"),
         (RUN, {"signal": 9, "oom_kills": 1}, "out_of_memory", "the kernel killed 1 process(es)"),
-        ((*RUN, *failed("t.py::a"), *passed("t.py::b"), FINISH), {"oom_kills": 1}, "out_of_memory", "the kernel killed"),
+        (
+            (*RUN, *failed("t.py::a"), *passed("t.py::b"), FINISH),
+            {"oom_kills": 1},
+            "out_of_memory",
+            "the kernel killed",
+        ),
         ((*RUN, *failed("t.py::a"), *passed("t.py::b"), FINISH), {"processes_denied": True}, "limit", "processes"),
-        ((*RUN, *failed("t.py::a"), *passed("t.py::b"), FINISH), {"disk_full": True}, "limit", "filled its 11 MB of disk"),
+        (
+            (*RUN, *failed("t.py::a"), *passed("t.py::b"), FINISH),
+            {"disk_full": True},
+            "limit",
+            "filled its 11 MB of disk",
+        ),
         (GOOD, {"oom_kills": 1, "disk_full": True, "processes_denied": True}, "passed", "2 tests passed"),
         (RUN, {"signal": 9}, "crashed", "killed by SIGKILL"),
-        (GOOD, {"garbled": "the checksum of a frame does not match"}, "tampered", "the checksum of a frame does not match"),
+        (
+            GOOD,
+            {"garbled": "the checksum of a frame does not match"},
+            "tampered",
+            "the checksum of a frame does not match",
+        ),
         ((*GOOD, event("trust_me")), {}, "tampered", "an event of an unknown kind: 'trust_me'"),
     ],
-)  # fmt: skip
+)
 def test_every_situation_has_its_verdict(events, evidence, verdict, reason):
     """
     The table of situations: what was seen, the verdict, and the words that tell why.
@@ -152,10 +257,16 @@ def test_a_sandbox_that_the_kernel_killed_for_memory_is_out_of_memory(before):
         event("case", id="case[7] nothing"),
         event("deselected"),
         event("add", id="x"),
-        event("phase", id="x", when="call", outcome="failed", failure=json.loads('{"type":"E","cause":' * 900 + "1" + "}" * 900)),
+        event(
+            "phase",
+            id="x",
+            when="call",
+            outcome="failed",
+            failure=json.loads('{"type":"E","cause":' * 900 + "1" + "}" * 900),
+        ),
     ],
     ids=lambda value: ascii(value)[:70],
-)  # fmt: skip
+)
 def test_a_malformed_event_is_tampering(forged):
     """
     Our plugin writes no malformed event, so whoever did is not our plugin, and the candidate has not passed.
@@ -169,15 +280,35 @@ def test_a_malformed_event_is_tampering(forged):
 @given(
     st.lists(
         st.fixed_dictionaries(
-            {"e": st.sampled_from(["start", "stop", "phase", "collected", "case", "warning", "stuck", "collect_error", "refused"])},
+            {
+                "e": st.sampled_from(
+                    ["start", "stop", "phase", "collected", "case", "warning", "stuck", "collect_error", "refused"]
+                )
+            },
             optional={
                 name: st.recursive(
                     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                    lambda inner: st.lists(inner, max_size=2)
-                    | st.dictionaries(st.sampled_from(["type", "message", "cause", "by", "frames", "$int"]), inner, max_size=2),
+                    lambda inner: (
+                        st.lists(inner, max_size=2)
+                        | st.dictionaries(
+                            st.sampled_from(["type", "message", "cause", "by", "frames", "$int"]), inner, max_size=2
+                        )
+                    ),
                     max_leaves=4,
                 )
-                for name in ("id", "ids", "when", "outcome", "failure", "skip", "seconds", "value", "message", "lost", "line")
+                for name in (
+                    "id",
+                    "ids",
+                    "when",
+                    "outcome",
+                    "failure",
+                    "skip",
+                    "seconds",
+                    "value",
+                    "message",
+                    "lost",
+                    "line",
+                )
             },
         ),
         max_size=3,
@@ -234,7 +365,9 @@ def test_warnings_belong_to_the_failure_of_their_test():
     """
     A failure carries the warnings of its own test and not those of another.
     """
-    warnings = [event("warning", id=f"t.py::{name}", category="UserWarning", message=name, path="", line=1) for name in "ab"]
+    warnings = [
+        event("warning", id=f"t.py::{name}", category="UserWarning", message=name, path="", line=1) for name in "ab"
+    ]
 
     found = judged(*RUN, *warnings, *failed("t.py::a"), *passed("t.py::b"), FINISH)
 

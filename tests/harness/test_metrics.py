@@ -137,7 +137,9 @@ def test_a_port_answers_on_loopback():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    program = "import sys; from harness import metrics; metrics.serve(int(sys.argv[1])); print(flush=True); sys.stdin.read()"
+    program = (
+        "import sys; from harness import metrics; metrics.serve(int(sys.argv[1])); print(flush=True); sys.stdin.read()"
+    )
     command = [sys.executable, "-c", program, str(port)]
 
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as serving:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import pickle
+import re
 from decimal import Decimal
 from typing import get_args
 
@@ -18,7 +19,9 @@ LIMITS = ("wall_seconds", "cpu_seconds", "test_seconds", "memory_mb", "processes
 def full_report() -> Report:
     frame = Frame(path="solution.py", line=2, function="f", source="return 1", owner="submission", locals={"x": "1"})
     cause = ErrorInfo(type="KeyError", module="builtins", message="'a'", frames=(frame,))
-    error = ErrorInfo(type="ValueError", message="bad", notes=("note",), cause=cause, explicit_cause=True, group=(cause,))
+    error = ErrorInfo(
+        type="ValueError", message="bad", notes=("note",), cause=cause, explicit_cause=True, group=(cause,)
+    )
     warning = WarningInfo(category="UserWarning", message="careful", path="solution.py", line=1, nodeid="t.py::test")
     failure = Failure(
         nodeid="t.py::test[ünï\n]",
@@ -44,7 +47,9 @@ def full_report() -> Report:
         notes=("a note",),
         output="noise",
         runner="bubblewrap",
-        isolation=Isolation(runner="bubblewrap", network="none", filesystem="ro", processes="own", memory="m", user="u"),
+        isolation=Isolation(
+            runner="bubblewrap", network="none", filesystem="ro", processes="own", memory="m", user="u"
+        ),
         limits=Limits(wall_seconds=3),
         measurements=Measurements(total_seconds=1.5, peak_memory_mb=30),
         seed=7,
@@ -90,11 +95,10 @@ def test_a_wrong_field_is_a_value_error_that_names_it(build, field):
     """
     Whatever is wrong is a plain ValueError that names the field; no pydantic exception gets out.
     """
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(field)) as caught:
         build()
 
     assert type(caught.value) is ValueError
-    assert field in str(caught.value)
     assert "pydantic" not in str(caught.value)
 
 
@@ -102,10 +106,9 @@ def test_what_was_given_is_shown_but_never_at_length():
     """
     An error shows the value that was given, and cuts it when it is long.
     """
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=r"given: 'xxx") as caught:
         Limits(memory_mb="x" * 10_000)
 
-    assert "(given: 'xxx" in str(caught.value)
     assert len(str(caught.value)) < 250
 
 
@@ -126,7 +129,9 @@ def test_a_submission_that_no_sandbox_is_ever_sent_is_refused():
 
 
 @pytest.mark.parametrize(
-    "value", [Submission.from_code(""), Suite.from_code(""), Limits(), Environment(), full_report()], ids=lambda v: type(v).__name__
+    "value",
+    [Submission.from_code(""), Suite.from_code(""), Limits(), Environment(), full_report()],
+    ids=lambda v: type(v).__name__,
 )
 def test_values_are_frozen(value):
     """
@@ -279,7 +284,11 @@ def test_a_report_can_be_written_whatever_the_candidate_said(mode):
     A lone surrogate in a candidate's message does not keep its report from being written as UTF-8.
     """
     report = Report(verdict="failed", reason="ValueError: \ud800")
-    write = {"json": report.model_dump_json, "text": report.__str__, "dump": lambda: str(report.model_dump(mode="json"))}
+    write = {
+        "json": report.model_dump_json,
+        "text": report.__str__,
+        "dump": lambda: str(report.model_dump(mode="json")),
+    }
 
     assert write[mode]().encode("utf-8")
 

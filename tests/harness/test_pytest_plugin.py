@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-USERS_TESTS = '''
+USERS_TESTS = """
 from harness import Limits, Submission, Suite, Case, verify as verify_directly
 
 SUITE = "from solution import add\\ndef test_add(): assert add(1, 2) == 3"
@@ -32,7 +32,7 @@ def test_the_runner_itself(sandbox):
 
 async def test_inside_a_running_loop(verify):
     assert verify("def add(a, b): return a + b", SUITE).passed
-'''
+"""
 
 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -58,7 +58,8 @@ def test_a_failing_report_is_readable_where_it_is_asserted(tmp_path):
     `assert report.passed, report` shows the whole report of the candidate.
     """
     (tmp_path / "test_user.py").write_text(
-        "def test(verify):\n    report = verify('def f(): return 1', 'from solution import f\\ndef test(): assert f() == 2')\n"
+        "SUITE = 'from solution import f\\ndef test(): assert f() == 2'\n"
+        "def test(verify):\n    report = verify('def f(): return 1', SUITE)\n"
         "    assert report.passed, report\n"
     )
 

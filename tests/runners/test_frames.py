@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 import zlib
@@ -23,7 +24,7 @@ messages = st.dictionaries(st.text(), plain, max_size=4)
 
 def chunks(data: bytes, cuts: list[int]) -> list[bytes]:
     places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
-    return [data[start:end] for start, end in zip(places, places[1:], strict=False)]
+    return [data[start:end] for start, end in itertools.pairwise(places)]
 
 
 def framed(payload: bytes) -> bytes:
