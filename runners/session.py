@@ -137,7 +137,7 @@ class Guest:
                 break
             kind = message.get("type")
             if kind == "event" and isinstance(message.get("event"), dict):
-                event = _printable({**message["event"], "part": message.get("part")})
+                event = _readable(message["event"], message.get("part"))
                 if first_test is None and event.get("e") == "start":
                     first_test = time.perf_counter()
                 events.append(event)
@@ -163,6 +163,12 @@ def _message(job: Job) -> dict[str, Any]:
         "variables": job.environment.variables,
         "limits": job.limits.model_dump(),
     }
+
+
+def _readable(event: Event, part: Any) -> Event:
+    """An event whose texts can be printed; the value of a case is data, and stays as it is."""
+    readable = {name: data if name == "value" else _printable(data) for name, data in event.items()}
+    return {**readable, "part": part}
 
 
 def _printable(data: Any) -> Any:
