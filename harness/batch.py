@@ -184,7 +184,15 @@ async def _source(
     if isinstance(ready, Pool):
         return ready
     # A sandbox is being cleaned or replaced while its worker already has the next job.
-    pool = Pool(ready, size=workers, most=workers, freshness=freshness, on_taken=metrics.pool_taken)
+    # Used once, it saves nothing to prepare more than this one job will need.
+    pool = Pool(
+        ready,
+        size=workers,
+        most=workers,
+        freshness=freshness,
+        preload=freshness == "fork",
+        on_taken=metrics.pool_taken,
+    )
     return await stack.enter_async_context(pool)
 
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Hashable, Iterable
 from decimal import Decimal
+from fractions import Fraction
+from itertools import repeat
 from typing import Any
 
 from runners.guest import values
@@ -127,12 +131,12 @@ def _raising_problem(
 def _value_problem(case: Case, event: dict[str, Any]) -> tuple[str, Assertion | None] | None:
     try:
         value = values.decode(event["value"])
-    except (KeyError, ValueError, RecursionError) as exc:
+    except (KeyError, ValueError) as exc:
         return f"the result cannot be read: {exc}", None
     if same(value, case.expected, case.approx):
         return None
     note = "" if type(value) is type(case.expected) else f" ({_kind(value)}, not {_kind(case.expected)})"
-    shown, wanted = _short(repr(value)), _short(repr(case.expected))
+    shown, wanted = _short(values.show(value)), _short(values.show(case.expected))
     return f"returned {shown}, expected {wanted}{note}", Assertion(operator="==", left=shown, right=wanted)
 
 
@@ -142,54 +146,98 @@ def _kind(value: Any) -> str:
 
 def same(value: Any, expected: Any, approx: float | None = None) -> bool:
     """Equal in value and in type, all the way down; numbers within `approx`, if given."""
-    if approx is not None and _is_number(value) and _is_number(expected):
+    return _form(value) == _form(expected) or (approx is not None and _near(value, expected, approx))
+
+
+def _form(value: Any, numbers: bool = True) -> Hashable:
+    """Something that can be looked up, and is equal for two values if they are the same.
+
+    With `numbers=False` it is equal, too, for values that differ in their numbers only.
+    """
+    kind = type(value)
+    if _is_number(value) and not numbers:
+        return "number"
+    if kind is float:
+        return kind, repr(value)  # nan is nan, and 0.0 is not -0.0
+    if kind is complex:
+        return kind, repr(value.real), repr(value.imag)
+    if kind is Decimal:
+        return kind, value.as_tuple()  # 1.0 is not 1.00
+    if kind in (list, tuple):
+        return kind, tuple(_form(item, numbers) for item in value)
+    if kind in (set, frozenset, dict):
+        members = value.items() if kind is dict else value
+        return kind, frozenset(Counter(_form(member, numbers) for member in members).items())
+    if kind is bytearray:
+        return kind, bytes(value)
+    if kind is values.Opaque:
+        return object()  # the same as nothing
+    return kind, value
+
+
+def _near(value: Any, expected: Any, approx: float) -> bool:
+    if _is_number(value) and _is_number(expected):
         return _close(value, expected, approx)
     if type(value) is not type(expected):
         return False
-    if isinstance(value, float):
-        return _same_float(value, expected)
-    if isinstance(value, complex):
-        return same(value.real, expected.real) and same(value.imag, expected.imag)
     if isinstance(value, (list, tuple)):
-        return len(value) == len(expected) and all(same(*pair, approx) for pair in zip(value, expected, strict=True))
+        return len(value) == len(expected) and all(map(_near, value, expected, repeat(approx)))
     if isinstance(value, dict):
-        return len(value) == len(expected) and _paired(value.items(), expected.items(), approx)
+        return _paired(value.items(), expected.items(), approx)
     if isinstance(value, (set, frozenset)):
-        return len(value) == len(expected) and _paired(value, expected, approx)
-    if isinstance(value, Decimal):
-        return bool(value.as_tuple() == expected.as_tuple())
-    return bool(value == expected)
+        return _paired(value, expected, approx)
+    return _form(value) == _form(expected)
 
 
-def _same_float(value: float, expected: float) -> bool:
-    if math.isnan(value) or math.isnan(expected):
-        return math.isnan(value) and math.isnan(expected)
-    return value == expected and math.copysign(1, value) == math.copysign(1, expected)
+def _paired(left: Iterable[Any], right: Iterable[Any], approx: float) -> bool:
+    """Whether the members can be matched one to one; only those that differ in nothing but numbers ever match."""
+    groups: dict[Hashable, tuple[list[Any], list[Any]]] = {}
+    for side, members in enumerate((left, right)):
+        for member in members:
+            groups.setdefault(_form(member, numbers=False), ([], []))[side].append(member)
+    return all(len(ours) == len(theirs) and _matched(ours, theirs, approx) for ours, theirs in groups.values())
 
 
-def _paired(left: Any, right: Any, approx: float | None) -> bool:
-    """Whether the members can be matched one to one."""
-    waiting = list(right)
-    for item in left:
-        found = next((index for index, other in enumerate(waiting) if same(item, other, approx)), None)
-        if found is None:
+def _matched(left: list[Any], right: list[Any], approx: float) -> bool:
+    """A matching by augmenting paths: who finds all that are near taken makes one of their holders look elsewhere.
+
+    Taking the first that is near would not do: it may be the only one that is near to another.
+    """
+    holder: dict[int, int] = {}
+    held: dict[int, int] = {}
+    for newcomer in range(len(left)):
+        asked_by: dict[int, int] = {}
+        asking = [newcomer]
+        free = None
+        while asking and free is None:
+            asker = asking.pop()
+            for index in range(len(right)):
+                if index not in asked_by and _near(left[asker], right[index], approx):
+                    asked_by[index] = asker
+                    if index not in holder:
+                        free = index
+                        break
+                    asking.append(holder[index])
+        if free is None:
             return False
-        waiting.pop(found)
+        while free is not None:
+            asker = asked_by[free]
+            holder[free] = asker
+            held[asker], free = free, held.get(asker)
     return True
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float, complex, Decimal)
+    return type(value) in (int, float, complex, Decimal, Fraction)
 
 
 def _close(value: Any, expected: Any, tolerance: float) -> bool:
     if isinstance(value, complex) or isinstance(expected, complex):
-        value, expected = complex(value), complex(expected)
         return _close(value.real, expected.real, tolerance) and _close(value.imag, expected.imag, tolerance)
     try:
         value, expected = float(value), float(expected)
-    except OverflowError:
-        return bool(value == expected)
+    except (OverflowError, ValueError):  # too large for a float, or a signaling nan
+        return _form(value) == _form(expected)
     if math.isnan(value) or math.isnan(expected):
         return math.isnan(value) and math.isnan(expected)
     return math.isclose(value, expected, rel_tol=tolerance, abs_tol=tolerance)
@@ -198,14 +246,14 @@ def _close(value: Any, expected: Any, tolerance: float) -> bool:
 def _shown_call(case: Case) -> str:
     if case.call is None:
         return f"{case.program} with stdin {_short(repr(case.stdin or ''), 80)}"
-    arguments = [_short(repr(item), 80) for item in case.args]
-    arguments += [f"{name}={_short(repr(item), 80)}" for name, item in case.kwargs.items()]
+    arguments = [_short(values.show(item), 80) for item in case.args]
+    arguments += [f"{name}={_short(values.show(item), 80)}" for name, item in case.kwargs.items()]
     return f"{case.call}({', '.join(arguments)})"
 
 
 def _shown(encoded: Any) -> str:
     try:
-        return _short(repr(values.decode(encoded)))
+        return _short(values.show(values.decode(encoded)))
     except ValueError:
         return "something unreadable"
 

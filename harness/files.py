@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pathspec
 
@@ -14,12 +16,14 @@ __all__ = ["admitted", "check_path", "check_together", "read", "read_ref"]
 LONGEST_NAME = 255
 LONGEST_PATH = 3_000
 MOST_BYTES = 128 * 1024 * 1024
+TOO_MUCH = f"holds more than {MOST_BYTES >> 20} MB"
 CONFIGURES = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 """Would run before, or reach into, the tests; the suite's own do."""
-ALWAYS_IGNORED = (".git/", "__pycache__/", "*.pyc")
+NEVER_TAKEN = (".git", "__pycache__/", "*.pyc")
+"""Whatever a `.gitignore` says."""
 
-_Rule = tuple[str, pathspec.GitIgnoreSpec]
-"""A folder, and what its `.gitignore` says of the paths below it."""
+_Rule = tuple[bool, Any]
+"""A line of a `.gitignore`: whether it is for folders only, and its pattern."""
 
 
 def check_path(path: object) -> None:
@@ -88,52 +92,72 @@ def read(path: Path) -> dict[str, bytes]:
         ValueError: it is not there, a link leads out of it, or it is too large.
     """
     if path.is_file():
-        return {path.name: path.read_bytes()}
-    if not path.is_dir():
+        root, names = path.parent, iter([path.name])
+    elif path.is_dir():
+        root, names = path, _walk(path)
+    else:
         raise ValueError(f"path {str(path)!r}: no such file or directory")
     found: dict[str, bytes] = {}
     size = 0
-    for name in _walk(path):
-        target = path / name
-        if target.is_symlink() and not target.resolve().is_relative_to(path.resolve()):
+    for name in names:
+        target = root / name
+        if path.is_dir() and target.is_symlink() and not _inside(target, root):
             raise ValueError(f"path {name!r}: is a link that leads out of {str(path)!r}")
         if not target.is_file():
             continue
-        found[name] = target.read_bytes()
-        size += len(found[name])
+        size += target.stat().st_size
         if size > MOST_BYTES:
-            raise ValueError(f"path {str(path)!r}: holds more than {MOST_BYTES >> 20} MB; name a smaller directory")
+            raise ValueError(f"path {str(path)!r}: {TOO_MUCH}; name a smaller directory")
+        found[name] = target.read_bytes()
     return found
 
 
+def _inside(target: Path, root: Path) -> bool:
+    # Not Path.resolve, which trips over a link to itself.
+    return Path(os.path.realpath(target)).is_relative_to(os.path.realpath(root))
+
+
 def _walk(root: Path) -> Iterator[str]:
-    """Relative paths of the files that are not ignored, sorted."""
-    rules: list[_Rule] = [("", _spec(ALWAYS_IGNORED))]
+    """Relative paths of the files that are not ignored, sorted. A link is a file, as it is for git."""
+    never = list(_rules(NEVER_TAKEN))
+    layers: list[tuple[str, list[_Rule]]] = []
     for folder, folders, names in os.walk(root):
         relative = os.path.relpath(folder, root)
         prefix = "" if relative == "." else relative.replace(os.sep, "/") + "/"
-        rules = [rule for rule in rules if prefix.startswith(rule[0])]
+        layers = [layer for layer in layers if prefix.startswith(layer[0])]
         if ".gitignore" in names:
             text = (Path(folder) / ".gitignore").read_text("utf-8", "replace")
-            rules.append((prefix, _spec(text.splitlines())))
-        folders[:] = sorted(name for name in folders if not _ignored(rules, prefix + name + "/"))
+            layers.append((prefix, list(_rules(text.splitlines()))))
+        asked = [*layers, ("", never)]
+        names += [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        folders[:] = sorted(name for name in set(folders) - set(names) if not _ignored(asked, prefix + name, True))
         for name in sorted(names):
-            if not _ignored(rules, prefix + name):
+            if not _ignored(asked, prefix + name, False):
                 yield prefix + name
 
 
-def _spec(lines: Iterable[str]) -> pathspec.GitIgnoreSpec:
-    return pathspec.GitIgnoreSpec.from_lines(lines)
+def _rules(lines: Iterable[str]) -> Iterator[_Rule]:
+    for line in lines:
+        stripped = line.rstrip()
+        for_folders = stripped.endswith("/")
+        with contextlib.suppress(ValueError):  # what is no pattern matches nothing
+            for pattern in pathspec.GitIgnoreSpec.from_lines([stripped[:-1] if for_folders else line]).patterns:
+                yield for_folders, pattern
 
 
-def _ignored(rules: list[_Rule], path: str) -> bool:
-    """The deepest `.gitignore` that has an opinion decides, as in git."""
-    ignored = False
-    for prefix, spec in rules:
-        verdict = spec.check_file(path.removeprefix(prefix)).include
-        if verdict is not None:
-            ignored = verdict
-    return ignored
+def _ignored(layers: list[tuple[str, list[_Rule]]], path: str, is_folder: bool) -> bool:
+    """The last line of the deepest `.gitignore` that speaks of this very path decides, as in git.
+
+    What is said of a folder above it was asked when we came to that folder. A pattern matches what is
+    below a folder, too, and then tells by the one group in it, the slash: such matches do not count.
+    """
+    for prefix, rules in reversed(layers):
+        for for_folders, pattern in reversed(rules):
+            if is_folder or not for_folders:
+                found = pattern.match_file(path.removeprefix(prefix))
+                if found is not None and not any(found.match.groups()):
+                    return bool(pattern.include)
+    return False
 
 
 def read_ref(repository: Path, reference: str) -> dict[str, bytes]:

@@ -87,7 +87,7 @@ class _Record:
             return
         try:
             handler(event)
-        except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as exc:
             self.garbled = f"a malformed {event.get('e')} event: {exc!r}"
 
     def close(self) -> None:

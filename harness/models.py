@@ -6,6 +6,7 @@ that names it, before anything is started.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -67,6 +68,8 @@ def _as_bytes(given: Any) -> Any:
         files.check_path(path)
         checked[path] = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
     files.check_together(checked)
+    if sum(len(data) for data in checked.values() if isinstance(data, bytes)) > files.MOST_BYTES:
+        raise ValueError(files.TOO_MUCH)
     return checked
 
 
@@ -127,12 +130,18 @@ class Case(Value):
             raise ValueError(f"call: {self.call!r} names no module; write e.g. solution.{self.call}")
         if self.call is None:
             files.check_path(self.program)
+        if self.call is None and (self.expects_value or self.raises is not None):
+            raise ValueError("a whole program returns and raises nothing: `expected` and `raises` go with `call`")
+        if self.init_kwargs and self.init is None:
+            raise ValueError("`init_kwargs` goes with `init`; write init=[] for no other arguments")
         if self.expects_value and self.raises is not None:
             raise ValueError("has both `expected` and `raises`; one of them")
         if not self.expects_value and self.raises is None and self.stdout is None:
             raise ValueError("expects nothing: give `expected`, `raises` or `stdout`")
         if self.match is not None and self.raises is None:
             raise ValueError("`match` goes with `raises`")
+        if self.match is not None:
+            _check_pattern(self.match)
         for name in ("args", "kwargs", "init", "init_kwargs", "expected"):
             _encodable(name, getattr(self, name))
         return self
@@ -144,6 +153,8 @@ class Case(Value):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """From a job line, where values that JSON lacks are written as `{"$tuple": [1, 2]}` and the like."""
+        if not isinstance(data, Mapping):
+            raise ValueError(f"a case is an object, not {type(data).__name__}")
         decoded = dict(data)
         for name in ("args", "kwargs", "init", "init_kwargs", "expected"):
             if name in decoded:
@@ -151,10 +162,17 @@ class Case(Value):
         return cls(**decoded)
 
 
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as exc:
+        raise ValueError(f"match: {pattern!r} is not a regular expression: {exc}") from None
+
+
 def _encodable(name: str, value: Any) -> None:
     if values.has_opaque(values.encode(value)):
         raise ValueError(
-            f"{name}: {value!r} cannot cross into a sandbox; use JSON values, tuple, set, frozenset, bytes, "
+            f"{name}: {values.show(value)} cannot cross into a sandbox; use JSON values, tuple, set, frozenset, bytes, "
             "complex, Decimal, Fraction, range, datetime and its kin, nan or inf"
         )
 
@@ -195,7 +213,27 @@ class Suite(Value):
         return cls(files=files.read(Path(path)), **more)
 
 
-class Frame(Value):
+class Told(Value):
+    """A part of a report. Its texts can be written as UTF-8, whatever the candidate said."""
+
+    @field_validator("*")
+    @classmethod
+    def _can_be_written(cls, told: Any) -> Any:
+        return _writable(told)
+
+
+def _writable(told: Any) -> Any:
+    """The same without lone surrogates."""
+    if isinstance(told, str):
+        return told if told.isascii() else told.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(told, tuple):
+        return tuple(map(_writable, told))
+    if isinstance(told, dict):
+        return {_writable(name): _writable(value) for name, value in told.items()}
+    return told
+
+
+class Frame(Told):
     path: str
     line: int
     function: str
@@ -205,7 +243,7 @@ class Frame(Value):
     locals_cut: int = 0
 
 
-class ErrorInfo(Value):
+class ErrorInfo(Told):
     """An exception and what led to it."""
 
     type: str
@@ -222,7 +260,7 @@ class ErrorInfo(Value):
     frames_cut: int = 0
 
 
-class Assertion(Value):
+class Assertion(Told):
     operator: str
     left: str
     right: str
@@ -231,12 +269,12 @@ class Assertion(Value):
     """pytest's own words."""
 
 
-class HypothesisInfo(Value):
+class HypothesisInfo(Told):
     example: str
     seed: int
 
 
-class Failure(Value):
+class Failure(Told):
     """One thing that went wrong, with what an engineer would want to know."""
 
     nodeid: str
@@ -263,7 +301,7 @@ class Failure(Value):
     seconds: float = 0
 
 
-class WarningInfo(Value):
+class WarningInfo(Told):
     category: str
     message: str
     path: str = ""
@@ -271,7 +309,7 @@ class WarningInfo(Value):
     nodeid: str = ""
 
 
-class TestResult(Value):
+class TestResult(Told):
     __test__ = False  # not a test class, whatever pytest thinks of the name
 
     nodeid: str
@@ -298,7 +336,7 @@ class Measurements(Value):
     restarts: int = 0
 
 
-class Report(Value):
+class Report(Told):
     """The answer. `print(report)` is for a person, `report.model_dump_json()` for a program."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -341,4 +379,8 @@ class Report(Value):
 
     def __str__(self) -> str:
         return text.render(self)
+
+    def __repr_args__(self) -> Iterable[tuple[str, Any]]:
+        """Short enough for the one line that a failed assertion gives it."""
+        return [("verdict", self.verdict), ("reason", self.reason)]
 

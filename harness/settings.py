@@ -25,9 +25,12 @@ def default_runner() -> str:
 
 def _runner_in(path: Path) -> str:
     try:
-        table = tomllib.loads(path.read_text("utf-8")).get("tool", {}).get("reproof", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        tool = tomllib.loads(path.read_text("utf-8")).get("tool", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as exc:
         raise ValueError(f"{path}: cannot be read: {exc}") from None
+    table = tool.get("reproof", {}) if isinstance(tool, dict) else tool
+    if not isinstance(table, dict):
+        raise ValueError(f"{path}: tool.reproof is {table!r} and not a table")
     unknown = set(table) - {"runner"}
     if unknown:
         raise ValueError(f"{path}: [tool.reproof] has no key {sorted(unknown)[0]!r}; it knows `runner`")

@@ -206,6 +206,8 @@ class GuestSettings:
     """Other places that a job may write to, and that are emptied after it."""
     private: bool = True
     """Whether processes and IPC objects that can be seen are the sandbox's own."""
+    preload: bool = True
+    """Whether to do beforehand what jobs need: right for a guest that waits for one, not for one that is late."""
     disk: str = "tmpfs"
     """How `disk_mb` holds: `tmpfs` (the mount is that large) or `measured`."""
 

@@ -69,8 +69,9 @@ class PipeSandbox:
         assert self._process.stdin is not None
         self._process.stdin.close()
         await self._end_of_output()
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        # The whole group: bwrap's child does not die with its parent before it is set up.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         # asyncio reports an exit only when the pipes have ended, too, and one that is full never does.
         self._process._transport.close()  # type: ignore[attr-defined]  # there is no other way to close them
         await self._process.wait()
@@ -103,22 +104,18 @@ async def spawn(
     if cgroup is not None:
         joined = [str(folder) for folder in cgroup.folders.values()]
         command = ["/bin/sh", "-c", _JOIN, "sh", *joined, "--", *command]
+    starting = asyncio.create_task(_start(command, environment, pass_fds))
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=environment,
-            cwd="/",
-            start_new_session=True,  # Ctrl-C at the terminal is for us to handle, not for it
-            pass_fds=tuple(pass_fds),
-            limit=1 << 20,
-        )
+        # Cancelled half way, asyncio would wait for pipes that a child may hold for ever.
+        process = await asyncio.shield(starting)
     except OSError as exc:
         raise RunnerUnavailable(
             isolation.runner, f"{os.path.basename(command[0])} could not be started: {exc}. Nothing was run."
         ) from exc
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            await PipeSandbox(await starting, isolation, settings, cgroup).close()
+        raise
     sandbox = PipeSandbox(process, isolation, settings, cgroup)
     try:
         yield sandbox
@@ -126,3 +123,19 @@ async def spawn(
         raise RunnerLost(isolation.runner, f"the stream to the guest broke: {exc}") from exc
     finally:
         await asyncio.shield(sandbox.close())
+
+
+async def _start(
+    command: Sequence[str], environment: dict[str, str], pass_fds: Sequence[int]
+) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+        cwd="/",
+        start_new_session=True,  # Ctrl-C at the terminal is for us to handle, not for it
+        pass_fds=tuple(pass_fds),
+        limit=1 << 20,
+    )

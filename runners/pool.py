@@ -52,15 +52,15 @@ class Lease:
 class _Sandbox:
     """One sandbox and the task that holds it open."""
 
-    def __init__(self, runner: Runner, environment: Environment, limits: Limits) -> None:
+    def __init__(self, runner: Runner, environment: Environment, limits: Limits, preload: bool) -> None:
         self._opened: asyncio.Future[Guest] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
-        self._task = asyncio.create_task(self._hold(runner, environment, limits))
+        self._task = asyncio.create_task(self._hold(runner, environment, limits, preload))
         self.idle_since = 0.0
 
-    async def _hold(self, runner: Runner, environment: Environment, limits: Limits) -> None:
+    async def _hold(self, runner: Runner, environment: Environment, limits: Limits, preload: bool) -> None:
         try:
-            async with session.open_guest(runner, environment, limits) as guest:
+            async with session.open_guest(runner, environment, limits, preload=preload) as guest:
                 self._opened.set_result(guest)
                 await self._closing.wait()
         except RunnerError as exc:
@@ -116,6 +116,7 @@ class Pool:
         most: int | None = None,
         jobs_per_sandbox: int = JOBS_PER_SANDBOX,
         idle_seconds: float = IDLE_SECONDS,
+        preload: bool = True,
         on_taken: Callable[[bool, float], None] | None = None,
     ) -> None:
         self.runner = runner
@@ -126,6 +127,7 @@ class Pool:
         self._in_use = asyncio.Semaphore(most if most is not None else max(self._size, 2 * (os.cpu_count() or 1)))
         self._jobs_per_sandbox = jobs_per_sandbox
         self._idle_seconds = idle_seconds
+        self._preload = preload
         self._on_taken = on_taken or (lambda hit, seconds: None)
         self._shelves: dict[_Key, _Shelf] = {}
         self._live: set[_Sandbox] = set()
@@ -243,7 +245,7 @@ class Pool:
         self._start(self._open(shelf))
 
     async def _open(self, shelf: _Shelf) -> None:
-        sandbox = _Sandbox(self.runner, shelf.environment, shelf.limits)
+        sandbox = _Sandbox(self.runner, shelf.environment, shelf.limits, self._preload)
         self._live.add(sandbox)
         try:
             await sandbox.opened()

@@ -9,7 +9,10 @@ the host knows them as `runners.guest.*`, the sandbox as `reproof_guest.*`.
 
 from __future__ import annotations
 
+import base64
+import importlib.util
 import json
+import marshal
 import zlib
 from collections.abc import Mapping
 from functools import cache
@@ -35,7 +38,7 @@ sys.modules["reproof_guest"] = package
 importer = types.ModuleType("reproof_guest.importer")
 sys.modules["reproof_guest.importer"] = importer
 exec(compile(boot["sources"]["importer"], "<reproof_guest.importer>", "exec"), importer.__dict__)
-importer.install(boot["sources"])
+importer.install(boot["sources"], boot["compiled"], boot["magic"])
 from reproof_guest import supervisor
 supervisor.main(boot["settings"])
 """
@@ -57,12 +60,23 @@ VARIABLES = {
 
 
 @cache
-def _sources() -> Mapping[str, str]:
+def _sources() -> dict[str, str]:
     here = Path(__file__).parent
     return {path.stem: path.read_text("utf-8") for path in here.glob("*.py") if path.stem != "__init__"}
 
 
+@cache
+def _program() -> dict[str, Any]:
+    """The guest's modules as source, for any Python, and compiled, for one like ours: a fifth of a start."""
+    compiled = {name: compile(source, f"<reproof_guest.{name}>", "exec") for name, source in _sources().items()}
+    return {
+        "sources": _sources(),
+        "compiled": {name: base64.b64encode(marshal.dumps(code)).decode() for name, code in compiled.items()},
+        "magic": importlib.util.MAGIC_NUMBER.hex(),
+    }
+
+
 def bundle(settings: Mapping[str, Any]) -> bytes:
     """What to write to the guest's stdin before anything else."""
-    packed = zlib.compress(json.dumps({"sources": _sources(), "settings": dict(settings)}).encode(), 1)
+    packed = zlib.compress(json.dumps({**_program(), "settings": dict(settings)}).encode(), 1)
     return len(packed).to_bytes(4, "big") + packed

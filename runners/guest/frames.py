@@ -8,6 +8,7 @@ reader trusts nothing: a wrong magic, version, checksum or size is a
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zlib
 from typing import TYPE_CHECKING
@@ -70,11 +71,18 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):  # 1e999 is JSON, but what it is read as could not be written again
+        raise ValueError(f"{text[:20]} is out of range")
+    return value
+
+
 def _parse(payload: bytes, checksum: int) -> dict[str, Any]:
     if zlib.crc32(payload) != checksum:
         raise FrameError("the checksum of a frame does not match")
     try:
-        message = json.loads(payload, parse_constant=_refuse)
+        message = json.loads(payload, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as exc:
         raise FrameError(f"a frame does not hold JSON: {exc}") from None
     if not isinstance(message, dict):

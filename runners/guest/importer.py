@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.abc
 import importlib.machinery
+import importlib.util
+import marshal
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import ModuleType
+    from types import CodeType, ModuleType
 
 PACKAGE = "reproof_guest"
 sources: dict[str, str] = {}
+compiled: dict[str, str] = {}
 
 
 class Importer(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -26,14 +30,23 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def get_source(self, name: str) -> str:
         return sources[name.rpartition(".")[2]]
 
+    def get_code(self, name: str) -> CodeType:
+        ready = compiled.get(name.rpartition(".")[2])
+        if ready is None:
+            return compile(self.get_source(name), f"<{name}>", "exec")
+        code: CodeType = marshal.loads(base64.b64decode(ready))  # noqa: S302  # from our own host
+        return code
+
     def is_package(self, name: str) -> bool:
         return False
 
     def exec_module(self, module: ModuleType) -> None:
-        code = compile(self.get_source(module.__name__), f"<{module.__name__}>", "exec")
-        exec(code, module.__dict__)  # noqa: S102  # our own source, as every import does
+        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102  # our own, as every import does
 
 
-def install(guest_sources: Mapping[str, str]) -> None:
+def install(guest_sources: Mapping[str, str], guest_compiled: Mapping[str, str], magic: str) -> None:
+    """Know the guest's modules; compiled ones are taken if this Python is of the kind that compiled them."""
     sources.update(guest_sources)
+    if magic == importlib.util.MAGIC_NUMBER.hex():
+        compiled.update(guest_compiled)
     sys.meta_path.insert(0, Importer())

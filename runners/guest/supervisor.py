@@ -95,26 +95,24 @@ def _take_the_wire() -> tuple[int, int]:
 
 def _warm_up(settings: dict[str, Any]) -> tuple[dict[str, Any], pytest.Session | None]:
     """Do, before any job, what most jobs would otherwise do each for itself."""
-    from . import calls  # noqa: F401
+    hello = {"type": "hello", "python": _python(), "pytest": None}
+    try:
+        import pytest
+    except ImportError:
+        return hello, None
+    from . import calls, testing  # noqa: F401
 
+    hello["pytest"] = pytest.__version__
+    if not settings["preload"]:
+        return hello, None
     for name in PRELOADS:
         try:
             __import__(name)
         except ImportError:
             pass
-    hello = {"type": "hello", "python": _python(), "pytest": None}
-    ready = None
-    try:
-        import pytest
-    except ImportError:
-        pass
-    else:
-        from . import testing
-
-        testing.preload()
-        workspace, temporary, _ = child.folders(settings)
-        ready = testing.prepare(workspace, temporary)
-        hello["pytest"] = pytest.__version__
+    testing.preload()
+    workspace, temporary, _ = child.folders(settings)
+    ready = testing.prepare(workspace, temporary)
     # What is here now stays: no collection in a job has to look at it, or copies it by looking.
     gc.collect()
     gc.freeze()

@@ -4,6 +4,7 @@ configures it, and our plugin listens.
 
 from __future__ import annotations
 
+import base64
 import os
 import pathlib
 import shutil
@@ -47,6 +48,7 @@ def run(job: dict[str, Any], workspace: str, channel: Channel, ready: pytest.Ses
     if ready is not None and is_plain(job):
         status = _go_on(ready)
     else:
+        preload(_mentions_hypothesis(job))
         status = _from_the_start(_arguments(job, workspace, suite), listener)
     channel.send({"e": "finish", "status": status})
 
@@ -160,6 +162,8 @@ def _arguments(job: dict[str, Any], workspace: str, suite: list[str]) -> list[st
     arguments = ["--rootdir=" + workspace, "--confcutdir=" + workspace, "-c", path, "--color=no"]
     if "hypothesis" in sys.modules:
         arguments.append("--hypothesis-seed=%d" % job["seed"])
+    else:  # nothing here uses it, and its plugin would import it at the end just to see that
+        arguments += ["-p", "no:hypothesispytest"]
     if "pytest_asyncio" in sys.modules:
         # Async tests run without ceremony, unless the suite has decided about them.
         for name, value in (("asyncio_mode", "auto"), ("asyncio_default_fixture_loop_scope", "function")):
@@ -181,6 +185,7 @@ def _configuration(workspace: str, suite: list[str]) -> tuple[str, dict[str, Any
     return os.devnull, {}
 
 
+MARK = "PYTEST_DONT_REWRITE"
 KNOWN_DISTRIBUTIONS = ("hypothesis", "pytest-asyncio", "pytest-xdist")
 KNOWN_PLUGINS = (
     "hypothesis",
@@ -194,20 +199,27 @@ KNOWN_PLUGINS = (
 )
 
 
-def preload() -> None:
-    """Import what a run will need, before there is one.
+def _mentions_hypothesis(job: dict[str, Any]) -> bool:
+    return any(b"hypothesis" in base64.b64decode(data) for _, data in (*job["suite"], *job["submission"]))
+
+
+def preload(hypothesis: bool = True) -> None:
+    """Import what a run will need, before it looks for it. Hypothesis is large, and not every run needs it.
 
     pytest would rewrite the assertions inside of these plugins, for which it keeps
     byte code beside them; a sandbox is read-only, so every start would compile them
     anew. Their own assertions are none of a suite's concern: they say so themselves.
     """
     for name in KNOWN_PLUGINS:
+        if name == "hypothesis" and not hypothesis:
+            continue
         try:
             __import__(name)
         except ImportError:
             continue
         module = sys.modules[name]
-        module.__doc__ = (module.__doc__ or "") + "\n\nPYTEST_DONT_REWRITE"
+        if MARK not in (module.__doc__ or ""):
+            module.__doc__ = f"{module.__doc__ or ''}\n\n{MARK}"
 
 
 def _publish(temporary: str, job: dict[str, Any]) -> None:

@@ -113,31 +113,54 @@ _SCALARS: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
 }
 
 
-def decode(data: Any) -> Any:
+def decode(data: Any, depth: int = 0) -> Any:
     """The value that was encoded. Raises ValueError for anything `encode` does not write."""
     if data is None or isinstance(data, (bool, int, float, str)):
         return data
+    if depth > DEEPEST:
+        raise ValueError(f"nested more than {DEEPEST} deep")
     if isinstance(data, list):
-        return [decode(item) for item in data]
+        return _items(data, depth)
     if not isinstance(data, dict):
         raise ValueError(f"not an encoded value: {data!r}")
     if len(data) == 1:
         ((key, inner),) = data.items()
         if key.startswith("$"):
-            return _decode_tagged(key, inner)
+            return _decode_tagged(key, inner, depth)
     if any(key.startswith("$") for key in data):
         raise ValueError(f"a key that begins with $ stands beside others: {sorted(data)!r}")
-    return {key: decode(item) for key, item in data.items()}
+    return {key: decode(item, depth + 1) for key, item in data.items()}
 
 
-def _decode_tagged(tag: str, inner: Any) -> Any:
+def _decode_tagged(tag: str, inner: Any, depth: int) -> Any:
     decoder = _DECODERS.get(tag)
     if decoder is None:
         raise ValueError(f"unknown value kind {tag}; known: {', '.join(sorted(_DECODERS))}")
     try:
-        return decoder(inner)
-    except (TypeError, KeyError, ArithmeticError) as exc:
-        raise ValueError(f"{tag} does not hold what it should: {exc!r}") from None
+        return decoder(inner, depth)
+    except (TypeError, ValueError, LookupError, ArithmeticError) as exc:
+        raise ValueError(f"{tag}: {exc}") from None
+
+
+def _items(inner: Any, depth: int) -> list[Any]:
+    if not isinstance(inner, list):
+        raise TypeError(f"holds {type(inner).__name__}, not a list")
+    return [decode(item, depth + 1) for item in inner]
+
+
+def _pairs(inner: Any, depth: int) -> dict[Any, Any]:
+    return {decode(key, depth + 1): decode(item, depth + 1) for key, item in inner}
+
+
+def _two(inner: Any, depth: int) -> list[Any]:
+    first, second = _items(inner, depth)
+    return [first, second]
+
+
+def _text(inner: Any) -> str:
+    if not isinstance(inner, str):
+        raise TypeError(f"holds {type(inner).__name__}, not a string")
+    return inner
 
 
 def _float(text: Any) -> float:
@@ -146,34 +169,34 @@ def _float(text: Any) -> float:
     return float(text)
 
 
-def _decode_datetime(inner: Any) -> datetime.datetime:
+def _decode_datetime(inner: Any, depth: int) -> datetime.datetime:
     moment, fold = inner
     return datetime.datetime.fromisoformat(moment).replace(fold=fold)
 
 
-def _decode_time(inner: Any) -> datetime.time:
+def _decode_time(inner: Any, depth: int) -> datetime.time:
     moment, fold = inner
     return datetime.time.fromisoformat(moment).replace(fold=fold)
 
 
-_DECODERS: dict[str, Callable[[Any], Any]] = {
-    "$int": lambda inner: int(inner, 16),
-    "$float": _float,
-    "$tuple": lambda inner: tuple(decode(item) for item in inner),
-    "$set": lambda inner: {decode(item) for item in inner},
-    "$frozenset": lambda inner: frozenset(decode(item) for item in inner),
-    "$dict": lambda inner: {decode(key): decode(item) for key, item in inner},
-    "$bytes": lambda inner: base64.b64decode(inner, validate=True),
-    "$bytearray": lambda inner: bytearray(base64.b64decode(inner, validate=True)),
-    "$complex": lambda inner: complex(decode(inner[0]), decode(inner[1])),
-    "$decimal": decimal.Decimal,
-    "$fraction": lambda inner: fractions.Fraction(decode(inner[0]), decode(inner[1])),
-    "$range": lambda inner: range(*[decode(item) for item in inner]),
+_DECODERS: dict[str, Callable[[Any, int], Any]] = {
+    "$int": lambda inner, depth: int(inner, 16),
+    "$float": lambda inner, depth: _float(inner),
+    "$tuple": lambda inner, depth: tuple(_items(inner, depth)),
+    "$set": lambda inner, depth: set(_items(inner, depth)),
+    "$frozenset": lambda inner, depth: frozenset(_items(inner, depth)),
+    "$dict": _pairs,
+    "$bytes": lambda inner, depth: base64.b64decode(inner, validate=True),
+    "$bytearray": lambda inner, depth: bytearray(base64.b64decode(inner, validate=True)),
+    "$complex": lambda inner, depth: complex(*_two(inner, depth)),
+    "$decimal": lambda inner, depth: decimal.Decimal(_text(inner)),
+    "$fraction": lambda inner, depth: fractions.Fraction(*_two(inner, depth)),
+    "$range": lambda inner, depth: range(*_items(inner, depth)),
     "$datetime": _decode_datetime,
-    "$date": datetime.date.fromisoformat,
+    "$date": lambda inner, depth: datetime.date.fromisoformat(inner),
     "$time": _decode_time,
-    "$timedelta": lambda inner: datetime.timedelta(*inner),
-    "$object": lambda inner: Opaque(inner["type"], inner["repr"]),
+    "$timedelta": lambda inner, depth: datetime.timedelta(*inner),
+    "$object": lambda inner, depth: Opaque(_text(inner["type"]), _text(inner["repr"])),
 }
 
 
@@ -184,3 +207,12 @@ def has_opaque(data: Any) -> bool:
     if isinstance(data, dict):
         return "$object" in data or any(has_opaque(item) for item in data.values())
     return False
+
+
+def show(value: Any) -> str:
+    """`repr`, also where Python prints none: an int of more than 4300 digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        size = f"of {value.bit_length()} bits" if isinstance(value, int) else "with a number too long to print"
+        return f"<{type(value).__name__} {size}>"
