@@ -80,7 +80,7 @@ async def docker_run(client: Any, problem: Problem) -> None:
 
     def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            os.chmod(folder, 0o755)  # noqa: S103  # the container's user has to read it
+            os.chmod(folder, 0o755)  # the container's user has to read it
             problem.write(Path(folder))
             client.containers.run(
                 image,
@@ -106,7 +106,7 @@ async def testcontainers_exec(client: Any, problem: Problem) -> None:
 
     def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            os.chmod(folder, 0o755)  # noqa: S103  # the container's user has to read it
+            os.chmod(folder, 0o755)  # the container's user has to read it
             problem.write(Path(folder))
             container = DockerContainer(image).with_volume_mapping(folder, "/code", "ro")
             container = container.with_command(["python", "-c", "import time; time.sleep(1000)"])

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +205,7 @@ def growth(jobs: list[problems.Problem], counts: list[int]) -> dict[str, dict[st
 
 async def _engine() -> Any:
     import docker
+
     from runners.docker import find_engine
 
     try:
@@ -242,7 +243,8 @@ def ratios(latency: dict[str, list[float]]) -> dict[str, tuple[float, float, flo
 
 def table(result: dict[str, Any]) -> str:
     unit = statistics.median(result["latency"][BARE]) * 1000
-    lines = [f"One at a time; 1.00 = {BARE} ({unit:.0f} ms here).", "", "| way | ratio | quartiles |", "| --- | --- | --- |"]
+    lines = [f"One at a time; 1.00 = {BARE} ({unit:.0f} ms here).", ""]
+    lines += ["| way | ratio | quartiles |", "| --- | --- | --- |"]
     for name, (low, middle, high) in ratios(result["latency"]).items():
         lines.append(f"| {name} | {middle:.2f} | {low:.2f} to {high:.2f} |")
     lines += ["", "| two workers | jobs per second, × bare pytest |", "| --- | --- |"]
@@ -259,7 +261,8 @@ def table(result: dict[str, Any]) -> str:
 
 
 def _growth_table(result: dict[str, Any]) -> list[str]:
-    lines = ["", "| jobs in one batch | seconds per job, × the first | peak memory, × the first |", "| --- | --- | --- |"]
+    lines = ["", "| jobs in one batch | seconds per job, × the first | peak memory, × the first |"]
+    lines += ["| --- | --- | --- |"]
     first: tuple[float, float] | None = None
     for count, found in result["growth"].items():
         each = found["seconds"] / int(count)
@@ -274,7 +277,8 @@ def _growth_table(result: dict[str, Any]) -> list[str]:
 def write(folder: Path, result: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(result, indent=1) + "\n")
-    (folder / "results.svg").write_text(bars("Ratio to a bare pytest run (shorter is better)", ratios(result["latency"])))
+    title = "Ratio to a bare pytest run (shorter is better)"
+    (folder / "results.svg").write_text(bars(title, ratios(result["latency"])))
     (folder / "README.md").write_text(
         "# What a verification costs\n\n"
         f"The last run of `nox -s bench`, on {result['machine']}; jobs: {result['jobs']}. "

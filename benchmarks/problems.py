@@ -39,7 +39,8 @@ _SOLUTIONS = {
         [("'Education'", "5"), ("''", "0"), ("'rhythm'", "0"), ("'AEIOU' * 3", "15")],
     ),
     "is_balanced": (
-        "def is_balanced(text):\n    depth = 0\n    for letter in text:\n        depth += {'(': 1, ')': -1}.get(letter, 0)\n"
+        "def is_balanced(text):\n    depth = 0\n    for letter in text:\n"
+        "        depth += {'(': 1, ')': -1}.get(letter, 0)\n"
         "        if depth < 0:\n            return False\n    return depth == 0\n",
         [("'(())'", "True"), ("')('", "False"), ("''", "True"), ("'(()'", "False")],
     ),
@@ -54,7 +55,8 @@ def built_in() -> list[Problem]:
     made = []
     for name, (solution, pairs) in _SOLUTIONS.items():
         checks = "\n".join(f"    assert candidate({given}) == {expected}" for given, expected in pairs)
-        test = f"from solution import {name}\n\n\ndef check(candidate):\n{checks}\n\n\ndef test_{name}():\n    check({name})\n"
+        test = f"from solution import {name}\n\n\ndef check(candidate):\n{checks}\n"
+        test += f"\n\ndef test_{name}():\n    check({name})\n"
         made.append(Problem({"solution.py": solution}, {"test_solution.py": test}))
     return made
 

@@ -31,7 +31,8 @@ HONEST = {
 HOSTILE = {
     "exits": ("import os\nos._exit(0)", "crashed"),
     "loops": (
-        "def add(a, b):\n    while True:\n        try:\n            while True: pass\n        except BaseException: pass",
+        "def add(a, b):\n    while True:\n        try:\n            while True: pass\n"
+        "        except BaseException: pass",
         "timeout",
     ),
     "segfaults": ("import ctypes\nctypes.string_at(0)", "crashed"),
@@ -120,7 +121,8 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--runner", action="append")
     given = parser.parse_args()
-    return 0 if all([soak(name, given.count) for name in given.runner or ["bubblewrap", "docker"]]) else 1
+    good = [soak(name, given.count) for name in given.runner or ["bubblewrap", "docker"]]
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":

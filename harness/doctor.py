@@ -60,6 +60,7 @@ async def _docker() -> list[Finding]:
         engine = await find_engine()
     except RunnerUnavailable as exc:
         seen, _, step = str(exc).removeprefix("docker: ").partition(" Nothing was run. ")
-        return [Finding("docker", False, seen.rstrip("."), step or "Start Docker.")]
+        step = step.partition(", or pass runner=")[0].rstrip(".")  # that advice is for who wanted to run something
+        return [Finding("docker", False, seen.rstrip("."), f"{step or 'Start Docker'}.")]
     limits = f"cgroup version {engine.cgroup}" if engine.cgroup else "no cgroup"
     return [Finding("docker", True, f"engine {engine.version} answers, {limits}", sandbox=True)]

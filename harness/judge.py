@@ -41,6 +41,9 @@ def judge(outcome: Outcome, cases: tuple[Case, ...], limits: Limits) -> Judgemen
     record = _Record(dict(zip(declarative.case_ids(cases), cases, strict=True)))
     for event in outcome.events:
         record.add(event)
+    for evidence in outcome.parts.values():
+        if evidence.stopped is not None and (evidence.stopped_at or evidence.stack):
+            record.add_stopped(evidence, limits)
     record.close()
     result = Judgement(
         tests=list(record.tests.values()), failures=record.failures, warnings=record.warnings, notes=record.notes
@@ -89,6 +92,16 @@ class _Record:
             handler(event)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as exc:
             self.garbled = f"a malformed {event.get('e')} event: {exc!r}"
+
+    def add_stopped(self, evidence: Evidence, limits: Limits) -> None:
+        """The test that was running when a limit ended the run, and where in it the run was stuck."""
+        verdict, reason = _stopped(evidence, limits) or ("limit", f"stopped for {evidence.stopped}")
+        kind = {"timeout": "timeout", "out_of_memory": "memory"}.get(verdict, "limit")
+        phase = "call" if evidence.stopped_at else "collect"
+        told = {"nodeid": evidence.stopped_at or "", "phase": phase, "kind": kind, "message": reason}
+        self._fail(Failure.model_validate({**told, "stack": evidence.stack}))
+        if evidence.stopped_at:
+            self._set(evidence.stopped_at, "timeout" if kind == "timeout" else "error", 0)
 
     def close(self) -> None:
         """Warnings belong to the failure of their test, too."""

@@ -53,7 +53,7 @@ Verdict = Literal[
 
 Phase = Literal["collect", "setup", "call", "teardown"]
 
-Kind = Literal["assertion", "exception", "syntax", "import", "timeout", "exit", "skip", "memory", "recursion", "lost"]
+Kind = Literal["assertion", "exception", "syntax", "import", "timeout", "exit", "skip", "memory", "limit", "recursion", "lost"]
 
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "timeout", "not_run"]
 

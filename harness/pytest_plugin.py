@@ -36,8 +36,11 @@ def sandbox(pytestconfig: pytest.Config) -> Iterator[Pool]:
 
 
 @pytest.fixture
-def verify(sandbox: Pool) -> Callable[..., Report]:
-    """`verify(submission, suite, **options)`; text stands for solution.py and test_solution.py."""
+def verify(sandbox: Pool, request: pytest.FixtureRequest) -> Callable[..., Report]:
+    """`verify(submission, suite, **options)`; text stands for solution.py and test_solution.py.
+
+    Should the test fail, it shows the reports of what did not pass.
+    """
     from .models import Submission, Suite
     from .verify import verify as run
 
@@ -46,6 +49,9 @@ def verify(sandbox: Pool) -> Callable[..., Report]:
             submission = Submission.from_code(submission)
         if isinstance(suite, str):
             suite = Suite.from_code(suite)
-        return run(submission, suite, **{"runner": sandbox, **options})
+        report = run(submission, suite, **{"runner": sandbox, **options})
+        if not report.passed:
+            request.node.add_report_section("call", "verification", str(report))
+        return report
 
     return verify_here

@@ -63,9 +63,7 @@ class BubblewrapRunner:
 
     @contextlib.asynccontextmanager
     async def open(self, environment: Environment, limits: Limits) -> AsyncIterator[Sandbox]:
-        folder = await asyncio.to_thread(
-            environments.ensure, self.name, environment.requirements, self._progress
-        )
+        folder = await asyncio.to_thread(environments.ensure, self.name, environment.requirements, self._progress)
         cgroup = cgroups.create(limits)
         try:
             async with self._start(folder, limits, cgroup) as sandbox:

@@ -102,7 +102,6 @@ class Environment(Value):
     runtime: str | None = None
     """docker: the OCI runtime, e.g. `runsc` for gVisor."""
 
-
     @field_validator("requirements")
     @classmethod
     def _names_packages(cls, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -241,9 +240,7 @@ class Runner(Protocol):
         traceback: TracebackType | None,
     ) -> None: ...
 
-    def open(
-        self, environment: Environment, limits: Limits
-    ) -> AbstractAsyncContextManager[Sandbox]:
+    def open(self, environment: Environment, limits: Limits) -> AbstractAsyncContextManager[Sandbox]:
         """Start `guest.COMMAND` in a new sandbox; leave nothing behind on exit.
 
         Cancelling, or an exception inside the block, kills every process of the

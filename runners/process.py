@@ -41,9 +41,7 @@ class ProcessRunner:
 
     @contextlib.asynccontextmanager
     async def open(self, environment: Environment, limits: Limits) -> AsyncIterator[Sandbox]:
-        folder = await asyncio.to_thread(
-            environments.ensure, self.name, environment.requirements, self._progress
-        )
+        folder = await asyncio.to_thread(environments.ensure, self.name, environment.requirements, self._progress)
         cgroup = cgroups.create(limits)
         workspace = tempfile.mkdtemp(prefix="reproof-")
         try:
@@ -56,9 +54,7 @@ class ProcessRunner:
             )
             command = [str(folder / "bin" / "python"), *guest.COMMAND]
             variables = dict(guest.VARIABLES)
-            async with pipes.spawn(
-                command, variables, self._isolation(limits, cgroup), settings, cgroup
-            ) as sandbox:
+            async with pipes.spawn(command, variables, self._isolation(limits, cgroup), settings, cgroup) as sandbox:
                 yield sandbox
         finally:
             if cgroup is not None:

@@ -30,7 +30,7 @@ def _annotation(failure: Failure) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.plain(value).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(value: str) -> str:

@@ -17,11 +17,15 @@ __all__ = ["render"]
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
+# JUnit knows no test without a result: it would be taken for a pass.
+_SKIPPED = {"skipped": "skipped", "xfailed": "expected to fail", "not_run": "not run, or not to its end"}
+
+
 def render(report: Report) -> str:
     failed = [failure for failure in report.failures if failure.phase == "call"]
     errors = [failure for failure in report.failures if failure.phase != "call"]
     known = {test.nodeid for test in report.tests}
-    skipped = [test for test in report.tests if test.outcome in ("skipped", "xfailed")]
+    skipped = [test for test in report.tests if test.outcome in _SKIPPED]
     lonely = [failure for failure in report.failures if failure.nodeid not in known]
     undecided = not report.failures and report.verdict != "passed"
     root = ET.Element("testsuites")
@@ -44,8 +48,8 @@ def render(report: Report) -> str:
     for test in report.tests:
         case = _case(suite, test.nodeid, test.seconds)
         _add_failures(case, by_test.get(test.nodeid, []))
-        if test.outcome in ("skipped", "xfailed"):
-            ET.SubElement(case, "skipped", message=_clean(test.reason))
+        if test.outcome in _SKIPPED:
+            ET.SubElement(case, "skipped", message=_clean(test.reason or _SKIPPED[test.outcome]))
     for failure in lonely:
         _add_failures(_case(suite, failure.nodeid or "the run", 0), [failure])
     if undecided:

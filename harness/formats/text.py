@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..models import ErrorInfo, Failure, Frame, Report
 
-__all__ = ["describe", "render"]
+__all__ = ["describe", "plain", "render"]
 
 MOST_FAILURES = 20
 MOST_LINES = 30
+MOST_WARNINGS = 5
+MOST_LOCALS = 8
+LONGEST_LINE = 1_000
+LONGEST_LOCAL = 100
+
+# What a terminal obeys instead of showing it, the marks that turn the direction of text included.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def render(report: Report) -> str:
@@ -26,7 +33,12 @@ def render(report: Report) -> str:
     if report.output.strip() and report.verdict not in ("passed", "failed"):
         lines += ["", *_block("written outside of any test", report.output)]
     lines += ["", *_footer(report)]
-    return "\n".join(lines)
+    return plain("\n".join(lines))
+
+
+def plain(said: str) -> str:
+    """The same with control characters, but for line breaks and tabs, written out as `\\x1b`."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), said)
 
 
 def describe(failure: Failure) -> Iterator[str]:
@@ -47,8 +59,10 @@ def describe(failure: Failure) -> Iterator[str]:
     for name, captured in (("stdout", failure.stdout), ("stderr", failure.stderr), ("log", failure.log)):
         if captured.strip():
             yield from _block(name, captured, 4)
-    for warning in failure.warnings[:5]:
-        yield f"    {warning.category}: {warning.message.splitlines()[0] if warning.message else ''}"
+    for warning in failure.warnings[:MOST_WARNINGS]:
+        yield f"    {warning.category}: {_cut(warning.message.partition(chr(10))[0], LONGEST_LINE)}"
+    if len(failure.warnings) > MOST_WARNINGS:
+        yield f"    ... and {len(failure.warnings) - MOST_WARNINGS} more warnings"
     if failure.stack:
         yield from _block("stuck at", failure.stack, 4)
 
@@ -73,10 +87,11 @@ def _frames(failure: Failure) -> Iterator[str]:
     own = [frame for frame in failure.frames if frame.owner != "library"]
     if not own:
         own = list(failure.frames[-3:])
-    shown = own if len(own) <= 8 else own[:3] + own[-5:]
-    for index, frame in enumerate(shown):
-        if len(own) > 8 and index == 3:
-            yield f"... {len(own) - 8 + failure.frames_cut} frames more ..."
+    first, last_ones = own[:3], own[3:][-5:]
+    missing = len(own) - len(first) - len(last_ones) + failure.frames_cut
+    for index, frame in enumerate(first + last_ones):
+        if missing and index == len(first):
+            yield f"... {missing} frames more ..."
         yield f"{frame.path}:{frame.line} in {frame.function}" + (f": {frame.source}" if frame.source else "")
     last = next((frame for frame in reversed(own) if frame.owner == "submission"), None)
     if last is not None and last.locals:
@@ -84,8 +99,9 @@ def _frames(failure: Failure) -> Iterator[str]:
 
 
 def _locals(frame: Frame) -> str:
-    shown = ", ".join(f"{name}={value}" for name, value in list(frame.locals.items())[:8])
-    return textwrap.shorten(shown, 300, placeholder=" ...")
+    shown = [f"{name}={_cut(value, LONGEST_LOCAL)}" for name, value in list(frame.locals.items())[:MOST_LOCALS]]
+    missing = len(frame.locals) - len(shown) + frame.locals_cut
+    return ", ".join(shown) + (f", and {missing} more" if missing else "")
 
 
 def _causes(error: ErrorInfo) -> Iterator[str]:
@@ -106,9 +122,13 @@ def _error_line(error: ErrorInfo) -> str:
 def _indented(text: str, by: int) -> Iterator[str]:
     lines = text.splitlines()
     for line in lines[:MOST_LINES]:
-        yield " " * by + line
+        yield " " * by + _cut(line, LONGEST_LINE)
     if len(lines) > MOST_LINES:
         yield " " * by + f"[... {len(lines) - MOST_LINES} lines cut ...]"
+
+
+def _cut(line: str, most: int) -> str:
+    return line if len(line) <= most else f"{line[:most]}… [{len(line) - most} characters cut]"
 
 
 def _block(name: str, text: str, by: int = 0) -> Iterator[str]:

@@ -46,9 +46,7 @@ def run(job: dict[str, Any], workspace: str, channel: Channel) -> None:
     channel.send({"e": "finish", "status": 0})
 
 
-def _one(
-    call: dict[str, Any], workspace: str, clock: TestClock, describe: failures.Describer
-) -> dict[str, Any]:
+def _one(call: dict[str, Any], workspace: str, clock: TestClock, describe: failures.Describer) -> dict[str, Any]:
     event: dict[str, Any] = {"e": "case", "id": call["id"]}
     started = time.perf_counter()
     try:

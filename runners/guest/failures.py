@@ -90,9 +90,15 @@ class Describer:
     def _particulars(self, exc: BaseException) -> dict[str, Any]:
         if isinstance(exc, SyntaxError):
             path = self.relative(exc.filename or "<unknown>")
-            return {"syntax": {
-                "path": path or exc.filename, "owner": self.owner(exc.filename or "<unknown>"),
-                "line": exc.lineno, "column": exc.offset, "text": cut((exc.text or "").rstrip("\n"), LOCAL)}}
+            return {
+                "syntax": {
+                    "path": path or exc.filename,
+                    "owner": self.owner(exc.filename or "<unknown>"),
+                    "line": exc.lineno,
+                    "column": exc.offset,
+                    "text": cut((exc.text or "").rstrip("\n"), LOCAL),
+                }
+            }
         if isinstance(exc, ImportError):
             return {"missing": getattr(exc, "name", None)}
         if isinstance(exc, OSError) and isinstance(exc.errno, int):

@@ -49,9 +49,7 @@ def for_workers(job: dict[str, Any], path: str) -> None:
 
 def _texts(suite: Sequence[Any]) -> dict[str, str]:
     """The suite's own Python, as it was sent and not as it may stand on disk by now."""
-    return {
-        path: base64.b64decode(data).decode("utf-8", "replace") for path, data in suite if path.endswith(".py")
-    }
+    return {path: base64.b64decode(data).decode("utf-8", "replace") for path, data in suite if path.endswith(".py")}
 
 
 class Silent:
@@ -399,15 +397,17 @@ def pytest_warning_recorded(
 ) -> None:
     listener.warnings += 1
     if listener.warnings <= WARNINGS:
-        listener.channel.send({
-            "e": "warning",
-            "id": nodeid,
-            "when": when,
-            "category": warning_message.category.__name__,
-            "message": failures.cut(failures.safe_str(warning_message.message), 1000),
-            "path": listener.describe.relative(warning_message.filename) or "",
-            "line": warning_message.lineno,
-        })
+        listener.channel.send(
+            {
+                "e": "warning",
+                "id": nodeid,
+                "when": when,
+                "category": warning_message.category.__name__,
+                "message": failures.cut(failures.safe_str(warning_message.message), 1000),
+                "path": listener.describe.relative(warning_message.filename) or "",
+                "line": warning_message.lineno,
+            }
+        )
 
 
 def pytest_internalerror(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
@@ -422,10 +422,12 @@ def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> N
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    listener.channel.send({
-        "e": "session",
-        "status": int(exitstatus),
-        "collected": session.testscollected,
-        "warnings_cut": max(0, listener.warnings - WARNINGS),
-        "at": time.time(),
-    })
+    listener.channel.send(
+        {
+            "e": "session",
+            "status": int(exitstatus),
+            "collected": session.testscollected,
+            "warnings_cut": max(0, listener.warnings - WARNINGS),
+            "at": time.time(),
+        }
+    )

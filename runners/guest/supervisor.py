@@ -160,9 +160,7 @@ class Host:
 class Work:
     """One job: its parts one after the other, each in a sandbox that holds nothing of the one before."""
 
-    def __init__(
-        self, job: dict[str, Any], settings: dict[str, Any], host: Host, ready: pytest.Session | None
-    ) -> None:
+    def __init__(self, job: dict[str, Any], settings: dict[str, Any], host: Host, ready: pytest.Session | None) -> None:
         self.job, self.settings, self.host, self.ready = job, settings, host, ready
         self.deadline = time.monotonic() + job["limits"]["wall_seconds"]
         self.clean = True
