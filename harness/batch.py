@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from runners.contract import Environment, Limits, Runner, RunnerError
 from runners.pool import Freshness, Pool
@@ -22,16 +22,22 @@ from runners.pool import Freshness, Pool
 from . import metrics
 from .cache import VerdictCache
 from .models import Case, Report, Submission, Suite
-from .verify import Progress, averify, entered, run_blocking, version
+from .verify import Progress, averify, entered, run_blocking, told, version
 
 __all__ = ["BadLine", "Task", "averify_many", "finished_ids", "read_tasks", "result_line", "stream", "verify_many"]
+
+T = TypeVar("T")
+
+AHEAD = 16
+"""Jobs per worker that `averify_many` begins while the report of an earlier one is not there."""
 
 
 @dataclass(frozen=True)
 class Task:
     """One job of many."""
 
-    id: str
+    id: Any
+    """Whatever JSON value its line gives it; comes back as it is."""
     submission: Submission
     suite: Suite
     limits: Limits = field(default_factory=Limits)
@@ -42,7 +48,7 @@ class Task:
 class BadLine:
     """A job line that cannot be understood: a result of its own, and the rest goes on."""
 
-    id: str
+    id: Any
     reason: str
 
 
@@ -105,15 +111,26 @@ async def averify_many(
     tasks = _numbered(jobs, limits or Limits(), environment or Environment())
     done: dict[int, Report] = {}
     expected = 0
+    workers = _at_once(workers)
+    room = asyncio.Semaphore(AHEAD * workers)
     results = stream(
-        tasks, runner=runner, workers=workers, freshness=freshness, cache=cache, progress=progress
+        tasks, runner=runner, workers=workers, freshness=freshness, cache=cache, progress=progress, room=room
     )
     async with contextlib.aclosing(results):
         async for task, report in results:
-            done[int(task.id)] = report
+            done[task.id] = report
             while expected in done:
                 yield done.pop(expected)
                 expected += 1
+                room.release()
+
+
+def _at_once(workers: int | None) -> int:
+    if workers is None:
+        return os.cpu_count() or 1
+    if workers < 1:
+        raise ValueError(f"workers: {workers} can do nothing; at least 1")
+    return workers
 
 
 def _numbered(
@@ -121,9 +138,9 @@ def _numbered(
 ) -> Iterator[Task]:
     for index, job in enumerate(jobs):
         if isinstance(job, Task):
-            yield Task(str(index), job.submission, job.suite, job.limits, job.environment)
+            yield Task(index, job.submission, job.suite, job.limits, job.environment)
         else:
-            yield Task(str(index), *job, limits, environment)
+            yield Task(index, *job, limits, environment)
 
 
 async def stream(
@@ -134,21 +151,29 @@ async def stream(
     freshness: Freshness = "fork",
     cache: VerdictCache | None = None,
     progress: Progress | None = None,
+    room: asyncio.Semaphore | None = None,
 ) -> AsyncGenerator[tuple[Task | BadLine, Report], None]:
-    """Each task with its report, as each ends. A job that we fail at is `invalid` and hurts no other."""
+    """Each task with its report, as each ends. A job that we fail at is `invalid` and hurts no other.
+
+    A worker that has ended a job takes the next one when there is `room`, which the caller gives back.
+    """
     waiting = iter(tasks)
-    workers = workers or os.cpu_count() or 1
+    workers = _at_once(workers)
     ended: asyncio.Queue[tuple[Task | BadLine, Report] | None] = asyncio.Queue(maxsize=1)
 
-    async def work(source: Pool | RunnerError) -> None:
+    async def work(source: Pool | RunnerError | OSError) -> None:
         for task in waiting:  # shared by all workers: each takes the next one
             await ended.put((task, await _one(task, source, cache)))
+            if room is not None:
+                await room.acquire()
 
-    async def work_all(source: Pool | RunnerError) -> None:
+    async def work_all(source: Pool | RunnerError | OSError) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(workers):
                     group.create_task(work(source))
+        except ExceptionGroup as failed:  # only `tasks` raises there, and its error is the caller's own
+            raise failed.exceptions[0] from None
         finally:
             await ended.put(None)
 
@@ -175,11 +200,11 @@ async def _source(
     workers: int,
     freshness: Freshness,
     progress: Progress | None,
-) -> Pool | RunnerError:
+) -> Pool | RunnerError | OSError:
     """A pool for these workers, or why there is none: then every job is told."""
     try:
         ready = await stack.enter_async_context(entered(runner, progress))
-    except RunnerError as exc:
+    except (RunnerError, OSError) as exc:
         return exc
     if isinstance(ready, Pool):
         return ready
@@ -196,11 +221,12 @@ async def _source(
     return await stack.enter_async_context(pool)
 
 
-async def _one(task: Task | BadLine, runner: Pool | RunnerError, cache: VerdictCache | None) -> Report:
+async def _one(task: Task | BadLine, runner: Pool | RunnerError | OSError, cache: VerdictCache | None) -> Report:
     if isinstance(task, BadLine):
         return Report(verdict="invalid", reason=task.reason, version=version())
-    if isinstance(runner, RunnerError):
-        return Report(verdict="invalid", reason=str(runner), runner=runner.runner, version=version())
+    if not isinstance(runner, Pool):
+        name = getattr(runner, "runner", "")
+        return Report(verdict="invalid", reason=told(runner), runner=name, limits=task.limits, version=version())
     try:
         return await averify(
             task.submission,
@@ -219,36 +245,54 @@ async def _one(task: Task | BadLine, runner: Pool | RunnerError, cache: VerdictC
 
 
 def read_tasks(lines: Iterable[str], limits: Limits, skip: set[str]) -> Iterator[Task | BadLine]:
-    """The tasks of a JSON-lines file, but for those whose id is in `skip`."""
+    """The tasks of a JSON-lines file, but for those that `finished_ids` gave to `skip`."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         task = _read_task(line, number, limits)
-        if task.id not in skip:
+        if _key(task.id) not in skip:
             yield task
 
 
+def _key(identity: Any) -> str:
+    """Ids are any JSON: 7 and "7" are two of them, and a list cannot be looked up."""
+    return json.dumps(identity, sort_keys=True)
+
+
 def _read_task(line: str, number: int, limits: Limits) -> Task | BadLine:
-    identity = f"line {number}"
+    identity: Any = f"line {number}"
     try:
         data = json.loads(line)
         if not isinstance(data, dict):
             raise ValueError(f"holds {type(data).__name__}, not an object")
-        identity = str(data.get("id", identity))
+        if data.get("id") is not None:
+            identity = data["id"]
+        if "files" not in data:
+            raise ValueError("files: there are none")
         return Task(
             identity,
-            Submission(files=data.get("files", {})),
+            Submission(files=data["files"]),
             Suite(
-                files=data.get("tests", {}),
-                cases=tuple(Case.from_json(case) for case in data.get("cases", ())),
-                workers=data.get("workers", 0),
-                options=tuple(data.get("options", ())),
+                files=_field(data, "tests", dict),
+                cases=tuple(map(Case.from_json, _field(data, "cases", list))),
+                workers=_field(data, "workers", int),
+                options=tuple(_field(data, "options", list)),
             ),
-            Limits(**{**limits.model_dump(), **data.get("limits", {})}),
-            Environment(requirements=tuple(data.get("requirements", ()))),
+            Limits(**{**limits.model_dump(), **_field(data, "limits", dict)}),
+            Environment(requirements=tuple(_field(data, "requirements", list))),
         )
-    except (ValueError, TypeError, AttributeError, RecursionError) as exc:
+    except (ValueError, TypeError, RecursionError) as exc:
         return BadLine(identity, f"line {number} is not a job: {exc}")
+
+
+def _field(data: dict[str, Any], name: str, kind: type[T]) -> T:
+    """What the line says under this name; null is nothing said."""
+    value = data.get(name)
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise ValueError(f"{name}: holds {type(value).__name__}, not {kind.__name__}")
+    return value
 
 
 def result_line(task: Task | BadLine, report: Report) -> str:
@@ -257,23 +301,45 @@ def result_line(task: Task | BadLine, report: Report) -> str:
     return json.dumps(result) + "\n"
 
 
+_BEGINNING = b'{"id": '
+"""Of every result line."""
+
+
 def finished_ids(path: Path) -> set[str]:
-    """The ids that an earlier run has written; a line that was cut off in the middle is removed."""
-    if not path.exists():
+    """What an earlier run has written, for `read_tasks` to skip.
+
+    A last line that was cut off is removed. One that is damaged elsewhere is kept, and its job is run again.
+
+    Raises:
+        ValueError: the file holds no results but something else; it was not touched.
+    """
+    if not path.is_file():
         return set()
-    ids = set()
+    found: set[str] = set()
+    line = torn = foreign = b""
     with path.open("rb+") as file:
-        whole = 0
         for line in file:
-            try:
-                if not line.endswith(b"\n"):
-                    raise ValueError("cut off")
-                ids.add(str(json.loads(line)["id"]))
-            except (ValueError, KeyError, TypeError):
-                break
-            whole += len(line)
-        file.truncate(whole)
-    return ids
+            if (identity := _finished(line)) is not None:
+                found.add(identity)
+            elif not line.endswith(b"\n") and line.startswith(_BEGINNING[: len(line)]):
+                torn = line
+            else:
+                foreign = line
+        if foreign and not found:
+            raise ValueError(f"{path}: is not a file of results; nothing was written to it")
+        if torn:
+            file.truncate(file.tell() - len(torn))
+        elif line and not line.endswith(b"\n"):
+            file.write(b"\n")
+    return found
+
+
+def _finished(line: bytes) -> str | None:
+    try:
+        result = json.loads(line)
+        return _key(result["id"]) if "verdict" in result else None
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
 
 
 class ProgressBar:

@@ -26,7 +26,7 @@ from .cache import VerdictCache, key_of
 from .judge import judge
 from .models import Measurements, Report, Submission, Suite
 
-__all__ = ["averify", "entered", "run_blocking", "verify"]
+__all__ = ["averify", "entered", "run_blocking", "told", "verify", "version"]
 
 T = TypeVar("T")
 Progress = Callable[[str], None]
@@ -98,21 +98,22 @@ async def averify(
             async with _lease(ready, job) as lease:
                 waited = time.perf_counter() - begun if lease.warm else 0.0
                 outcome = await lease.run(job, on_event)
-    except RunnerError as exc:
-        report = Report(verdict="invalid", reason=str(exc), runner=name or "auto", limits=limits, version=version())
+    except (RunnerError, OSError) as exc:
+        report = Report(verdict="invalid", reason=told(exc), runner=name or "auto", limits=limits, version=version())
         metrics.record(report, error=type(exc).__name__)
         return report
     total = time.perf_counter() - begun
-    report = conclude(outcome, suite, job, lease, {"queue": waited}, total)
     unused = sorted(set(submission.files) - set(job.submission) - set(suite.files))
-    if unused:
-        more = f" and {len(unused) - 5} more" if len(unused) > 5 else ""
-        note = f"not used from the submission, since only the suite decides: {', '.join(unused[:5])}{more}"
-        report = report.model_copy(update={"notes": (*report.notes, note)})
+    report = conclude(outcome, suite, job, lease, {"queue": waited}, total, unused)
     metrics.record(report)
     if cache is not None:
         cache.put(key, report)
     return report
+
+
+def told(exc: RunnerError | OSError) -> str:
+    """Why we could not find out. An OSError that comes this far is this machine's: no space, no permission."""
+    return str(exc) if isinstance(exc, RunnerError) else f"this machine refused: {exc}. What the job did is unknown."
 
 
 def prepare(submission: Submission, suite: Suite, limits: Limits, environment: Environment, seed: int) -> Job:
@@ -141,10 +142,19 @@ async def _lease(runner: Runner | Pool, job: Job) -> AsyncIterator[Lease]:
 
 
 def conclude(
-    outcome: Outcome, suite: Suite, job: Job, lease: Lease, waited: dict[str, float], total: float
+    outcome: Outcome,
+    suite: Suite,
+    job: Job,
+    lease: Lease,
+    waited: dict[str, float],
+    total: float,
+    unused: list[str],
 ) -> Report:
     begun = time.perf_counter()
     result = judge(outcome, suite.cases, job.limits)
+    if unused:
+        more = f" and {len(unused) - 5} more" if len(unused) > 5 else ""
+        result.notes.append(f"not used from the submission, since only the suite decides: {', '.join(unused[:5])}{more}")
     parts = outcome.parts.values()
     seconds = {f"{name}_seconds": spent for name, spent in {**outcome.seconds, **waited}.items()}
     if lease.warm:

@@ -1,9 +1,8 @@
 """Leaves nothing of a job for the next one in the same sandbox; says so if it cannot be sure.
 
 A job's processes are dead by now. What can outlive them: files in the places that
-it may write to, System V IPC objects, and keys in a user's keyring. The first two
-are removed by a short-lived process that has the job's user id; the keyring belongs
-to that id, and no two jobs of a sandbox share one where we have several.
+it may write to, and IPC objects. They are removed by a short-lived process that has
+the job's user id. (Keyrings could, too: `privileges.py` keeps candidates from them.)
 """
 
 from __future__ import annotations
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-SYS_KEYCTL = 250  # x86-64; elsewhere it is another call that fails on these arguments
-KEYCTL_CLEAR = 7
-KEY_SPEC_USER_KEYRING = -4
 
 _IPC = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
 
@@ -33,8 +29,6 @@ def clean(settings: dict[str, Any]) -> bool:
     if pid == 0:
         _remove_all(settings)
     os.waitpid(pid, 0)
-    if settings["uid"] is None and settings["private"]:
-        ctypes.CDLL(None).syscall(SYS_KEYCTL, KEYCTL_CLEAR, KEY_SPEC_USER_KEYRING)
     return _is_clean(settings)
 
 
