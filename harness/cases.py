@@ -75,9 +75,7 @@ def judge(case: Case, event: dict[str, Any]) -> tuple[TestResult, Failure | None
     return TestResult(nodeid=nodeid, outcome="failed", seconds=seconds), failed
 
 
-def _problem(
-    case: Case, event: dict[str, Any], raised: dict[str, Any] | None
-) -> tuple[str, Assertion | None] | None:
+def _problem(case: Case, event: dict[str, Any], raised: dict[str, Any] | None) -> tuple[str, Assertion | None] | None:
     """Why this is not what the case expects; None if it is."""
     if case.call is None:
         return _program_problem(case, event)

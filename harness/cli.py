@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -23,6 +25,7 @@ from .verify import averify, version
 __all__ = ["main"]
 
 PASSED, NOT_PASSED, USAGE, INVALID = 0, 1, 2, 3
+INTERRUPTED, UNHEARD = 130, 141  # as a shell names the ends by SIGINT and by SIGPIPE
 
 FORMATS: dict[str, Callable[[Report], str]] = {
     "text": lambda report: text.render(report) + "\n",
@@ -51,21 +54,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     given = parser.parse_args(arguments)
     try:
+        for option in ("output", "metrics_file"):
+            _check_place(option, getattr(given, option, None))
         if getattr(given, "metrics_port", None):
-            metrics.serve(given.metrics_port)
+            _serve_metrics(given.metrics_port)
         status: int = given.run(given)
         if getattr(given, "metrics_file", None):
             metrics.write(given.metrics_file)
+        sys.stdout.flush()
         return status
     except (ValueError, _Usage) as exc:
         print(f"reproof: {exc}", file=sys.stderr)
         return USAGE
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries once more, and complains
+        return UNHEARD
     except OSError as exc:
         print(f"reproof: {exc.filename or ''}: {exc.strerror or exc}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
         print("reproof: interrupted; nothing is left running", file=sys.stderr)
-        return 130
+        return INTERRUPTED
+    except Exception:  # a bug of ours: Python's own status for it is 1, which would blame the candidate
+        traceback.print_exc()
+        return INVALID
+
+
+def _check_place(option: str, path: Path | None) -> None:
+    """Say before anything is run that what comes of it cannot be written."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        why = "is a directory" if path.is_dir() else "there is no such directory"
+        raise _Usage(f"--{option.replace('_', '-')} {path}: {why}")
+
+
+def _serve_metrics(port: int) -> None:
+    try:
+        metrics.serve(port)
+    except OSError as exc:
+        raise _Usage(f"--metrics-port {port}: {exc.strerror}") from None
 
 
 # --- reproof verify -----------------------------------------------------------
@@ -73,9 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _verify(given: argparse.Namespace) -> int:
     submission, suite = _what(given)
-    environment = Environment(
-        requirements=_requirements(given.requirements), image=given.image, runtime=given.runtime
-    )
+    environment = Environment(requirements=_requirements(given.requirements), image=given.image, runtime=given.runtime)
     report = asyncio.run(
         averify(
             submission,
@@ -123,12 +147,19 @@ def _below(found: dict[str, bytes], place: Path) -> dict[str, bytes]:
 def _requirements(path: Path | None) -> tuple[str, ...]:
     if path is None:
         return ()
-    lines = [line.partition(" #")[0].strip() for line in path.read_text("utf-8").splitlines()]
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as exc:
+        raise _Usage(f"--requirements {path}: {exc}") from None
+    lines = [line.partition(" #")[0].strip() for line in text.splitlines()]
     return tuple(line for line in lines if line and not line.startswith("#"))
 
 
 def _cache(given: argparse.Namespace) -> VerdictCache | None:
-    return VerdictCache(given.cache) if given.cache is not None else None
+    try:
+        return VerdictCache(given.cache) if given.cache is not None else None
+    except OSError as exc:
+        raise _Usage(f"--cache {given.cache}: {exc.strerror}") from None
 
 
 def _limits(given: argparse.Namespace) -> Limits:
@@ -211,9 +242,7 @@ def _image_build(given: argparse.Namespace) -> int:
 
     try:
         name = asyncio.run(
-            build_image(
-                from_host=given.from_host, requirements=_requirements(given.requirements), progress=_say
-            )
+            build_image(from_host=given.from_host, requirements=_requirements(given.requirements), progress=_say)
         )
     except RunnerError as exc:
         print(f"reproof: {exc}", file=sys.stderr)
@@ -282,7 +311,7 @@ def _add_batch(commands: Any) -> None:
     )
     parser.add_argument("jobs", type=Path, metavar="JOBS.jsonl")
     parser.add_argument("--output", type=Path, metavar="RESULTS.jsonl", help="append results there (default stdout)")
-    parser.add_argument("--workers", type=int, metavar="N", help="jobs at once (default: one per core)")
+    parser.add_argument("--workers", type=_from_1_to(1_000), metavar="N", help="jobs at once (default: one per core)")
     parser.add_argument(
         "--freshness",
         choices=("fork", "sandbox"),
@@ -305,6 +334,16 @@ def _add_image(commands: Any) -> None:
     build.set_defaults(run=_image_build)
 
 
+def _from_1_to(most: int) -> Callable[[str], int]:
+    def integer(given: str) -> int:
+        number = int(given)
+        if not 1 <= number <= most:
+            raise argparse.ArgumentTypeError(f"{given} is not from 1 to {most}")
+        return number
+
+    return integer
+
+
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runner",
@@ -323,7 +362,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
             *flags, dest=name, type=number, metavar="N", help=f"{_LIMIT_HELP[name]} (default {field.default})"
         )
     measured = parser.add_argument_group("metrics")
-    measured.add_argument("--metrics-port", type=int, metavar="PORT", help="serve Prometheus metrics on loopback")
+    measured.add_argument(
+        "--metrics-port", type=_from_1_to(65_535), metavar="PORT", help="serve Prometheus metrics on loopback"
+    )
     measured.add_argument("--metrics-file", type=Path, metavar="FILE", help="write them to a file at the end")
 
 

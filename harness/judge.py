@@ -65,9 +65,7 @@ def judge(outcome: Outcome, cases: tuple[Case, ...], limits: Limits) -> Judgemen
 class _Record:
     def __init__(self, cases: dict[str, Case]) -> None:
         self.cases = cases
-        self.tests: dict[str, TestResult] = {
-            nodeid: TestResult(nodeid=nodeid, outcome="not_run") for nodeid in cases
-        }
+        self.tests: dict[str, TestResult] = {nodeid: TestResult(nodeid=nodeid, outcome="not_run") for nodeid in cases}
         self.failures: list[Failure] = []
         self.warnings: list[WarningInfo] = []
         self.notes: list[str] = []
@@ -109,8 +107,7 @@ class _Record:
         for warning in self.warnings:
             by_test.setdefault(warning.nodeid, []).append(warning)
         self.failures = [
-            failure.model_copy(update={"warnings": tuple(by_test.get(failure.nodeid, ()))})
-            for failure in self.failures
+            failure.model_copy(update={"warnings": tuple(by_test.get(failure.nodeid, ()))}) for failure in self.failures
         ]
 
     def _on_ready(self, event: Event) -> None:
@@ -255,8 +252,7 @@ def _verdict(record: _Record, outcome: Outcome, limits: Limits) -> tuple[Verdict
     parts = outcome.parts
     if "sandbox" in parts:
         return "out_of_memory", (
-            "the kernel killed the whole sandbox for exceeding its memory limit "
-            f"(memory_mb={limits.memory_mb})"
+            f"the kernel killed the whole sandbox for exceeding its memory limit (memory_mb={limits.memory_mb})"
         )
     for evidence in parts.values():
         garbled = evidence.garbled or record.garbled

@@ -53,7 +53,19 @@ Verdict = Literal[
 
 Phase = Literal["collect", "setup", "call", "teardown"]
 
-Kind = Literal["assertion", "exception", "syntax", "import", "timeout", "exit", "skip", "memory", "limit", "recursion", "lost"]
+Kind = Literal[
+    "assertion",
+    "exception",
+    "syntax",
+    "import",
+    "timeout",
+    "exit",
+    "skip",
+    "memory",
+    "limit",
+    "recursion",
+    "lost",
+]
 
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "timeout", "not_run"]
 
@@ -383,4 +395,3 @@ class Report(Told):
     def __repr_args__(self) -> Iterable[tuple[str, Any]]:
         """Short enough for the one line that a failed assertion gives it."""
         return [("verdict", self.verdict), ("reason", self.reason)]
-

@@ -1,8 +1,8 @@
 """Fixtures for your own tests: `verify` runs code in a sandbox, `sandbox` is a pool of warm ones.
 
-    def test_the_model_can_add(verify):
-        report = verify("def add(a, b): return a + b", "from solution import add\\n...")
-        assert report.passed, report
+def test_the_model_can_add(verify):
+    report = verify("def add(a, b): return a + b", "from solution import add\\n...")
+    assert report.passed, report
 """
 
 from __future__ import annotations

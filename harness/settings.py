@@ -37,4 +37,9 @@ def _runner_in(path: Path) -> str:
     runner = table.get("runner", "auto")
     if runner not in NAMES:
         raise ValueError(f"{path}: [tool.reproof] runner = {runner!r}; there are {', '.join(NAMES)}")
+    if runner == "process":  # the file may be the candidate's own, on a branch that CI has checked out
+        raise ValueError(
+            f"{path}: [tool.reproof] runner = 'process' is not a sandbox, and no file can ask for it; "
+            "pass --runner process, or runner='process', if that is what you want"
+        )
     return str(runner)

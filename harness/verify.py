@@ -107,7 +107,8 @@ async def averify(
     report = conclude(outcome, suite, job, lease, {"queue": waited}, total, unused)
     metrics.record(report)
     if cache is not None:
-        cache.put(key, report)
+        with contextlib.suppress(OSError):  # a full disk costs the next run its answer, and not this one
+            cache.put(key, report)
     return report
 
 
@@ -153,8 +154,8 @@ def conclude(
     begun = time.perf_counter()
     result = judge(outcome, suite.cases, job.limits)
     if unused:
-        more = f" and {len(unused) - 5} more" if len(unused) > 5 else ""
-        result.notes.append(f"not used from the submission, since only the suite decides: {', '.join(unused[:5])}{more}")
+        named = ", ".join(unused[:5]) + (f" and {len(unused) - 5} more" if len(unused) > 5 else "")
+        result.notes.append(f"not used from the submission, since only the suite decides: {named}")
     parts = outcome.parts.values()
     seconds = {f"{name}_seconds": spent for name, spent in {**outcome.seconds, **waited}.items()}
     if lease.warm:

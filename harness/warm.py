@@ -25,9 +25,7 @@ def warm(
     progress: Progress | None = None,
 ) -> Iterator[Pool]:
     """`with warm("bubblewrap") as pool: verify(..., runner=pool)`; see `awarm`."""
-    pools = awarm(
-        runner, size=size, freshness=freshness, limits=limits, environment=environment, progress=progress
-    )
+    pools = awarm(runner, size=size, freshness=freshness, limits=limits, environment=environment, progress=progress)
     pool = run_blocking(_enter(pools))
     try:
         yield pool

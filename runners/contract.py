@@ -23,6 +23,8 @@ from typing import Any, Protocol, Self
 from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from .guest import values
+
 __all__ = [
     "Autopsy",
     "Environment",
@@ -64,7 +66,7 @@ def _explain(owner: str, exc: ValidationError) -> str:
         reason = error["msg"].removeprefix("Value error, ")
         if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             reason = "no such field"
-        given = repr(error.get("input"))
+        given = values.show(error.get("input"))
         given = given if len(given) <= 80 else given[:77] + "..."
         where = f"{owner}.{field_path}" if field_path else owner
         lines.append(f"{where}: {reason}" + ("" if not field_path else f" (given: {given})"))

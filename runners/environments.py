@@ -45,10 +45,17 @@ def ensure(runner: str, requirements: tuple[str, ...], progress: Progress | None
     folder = cache_folder() / "environments" / _name(requirements)
     if folder.is_dir():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(folder.with_suffix(".lock")):
-        if not folder.is_dir():
-            _build(runner, folder, requirements, progress or (lambda line: None))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _lock(folder.with_suffix(".lock")):
+            if not folder.is_dir():
+                _build(runner, folder, requirements, progress or (lambda line: None))
+    except OSError as exc:
+        raise RunnerUnavailable(
+            runner,
+            f"the sandbox's Python environment cannot be kept in {folder.parent} ({exc.strerror or exc}). "
+            "Nothing was run. Make that folder writable, or set XDG_CACHE_HOME to one that is.",
+        ) from exc
     return folder
 
 

@@ -63,9 +63,10 @@ class _Sandbox:
             async with session.open_guest(runner, environment, limits, preload=preload) as guest:
                 self._opened.set_result(guest)
                 await self._closing.wait()
-        except RunnerError as exc:
-            if not self._opened.done():
-                self._opened.set_exception(exc)
+        except Exception as exc:
+            if self._opened.done():
+                raise
+            self._opened.set_exception(exc)
         finally:
             self._opened.cancel()
 
@@ -249,7 +250,7 @@ class Pool:
         self._live.add(sandbox)
         try:
             await sandbox.opened()
-        except RunnerError as exc:
+        except Exception as exc:  # whatever it is: it is for the one who waits
             self._live.discard(sandbox)
             waiter = shelf.next_in_line()
             if waiter is not None:

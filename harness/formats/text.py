@@ -20,6 +20,7 @@ LONGEST_LOCAL = 100
 
 # What a terminal obeys instead of showing it, the marks that turn the direction of text included.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_LIBRARY = re.compile(r'File "(<|.*/(site|dist)-packages/|.*/lib/python3)')
 
 
 def render(report: Report) -> str:
@@ -64,7 +65,7 @@ def describe(failure: Failure) -> Iterator[str]:
     if len(failure.warnings) > MOST_WARNINGS:
         yield f"    ... and {len(failure.warnings) - MOST_WARNINGS} more warnings"
     if failure.stack:
-        yield from _block("stuck at", failure.stack, 4)
+        yield from _block("stuck at", _own_part(failure.stack), 4)
 
 
 def _title(failure: Failure) -> str:
@@ -125,6 +126,13 @@ def _indented(text: str, by: int) -> Iterator[str]:
         yield " " * by + _cut(line, LONGEST_LINE)
     if len(lines) > MOST_LINES:
         yield " " * by + f"[... {len(lines) - MOST_LINES} lines cut ...]"
+
+
+def _own_part(stack: str) -> str:
+    """Without the frames of pytest and other libraries, of which there are dozens."""
+    lines = stack.splitlines()
+    own = [line for line in lines if not _LIBRARY.search(line)]
+    return "\n".join([*own, f"[... {len(lines) - len(own)} frames of libraries ...]"])
 
 
 def _cut(line: str, most: int) -> str:

@@ -46,6 +46,7 @@ def test_the_nearest_project_decides(tmp_path, monkeypatch):
     ("text", "reason"),
     [
         ("[tool.reproof]\nrunner = 'vm'\n", "'vm'; there are auto, bubblewrap, docker, process"),
+        ("[tool.reproof]\nrunner = 'process'\n", "not a sandbox, and no file can ask for it"),
         ("[tool.reproof]\nrunner = 3\n", "runner = 3"),
         ("[tool.reproof]\nruner = 'docker'\n", "has no key 'runer'"),
         ("[tool.reproof\n", "cannot be read"),
