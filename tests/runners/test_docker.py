@@ -32,7 +32,7 @@ ENVIRONMENT, LIMITS = Environment(), Limits()
 JOB = Job(submission={"solution.py": b"x = 1"}, suite={"test_x.py": b"def test_x():\n    while True: pass"})
 
 IMPORTER = """
-def install(sources):
+def install(sources, compiled, magic):
     import sys, types
     module = types.ModuleType("reproof_guest.supervisor")
     exec(sources["supervisor"], module.__dict__)
@@ -44,7 +44,7 @@ def program(source: str) -> bytes:
     """A guest that runs this source in the supervisor's place, with all that it has."""
     body = f"import os, sys, json\ndef main(settings):\n{textwrap.indent(textwrap.dedent(source), '    ')}"
     sources = {"importer": IMPORTER, "supervisor": body}
-    packed = zlib.compress(json.dumps({"sources": sources, "settings": {}}).encode())
+    packed = zlib.compress(json.dumps({"sources": sources, "compiled": {}, "magic": "", "settings": {}}).encode())
     return len(packed).to_bytes(4, "big") + packed
 
 
