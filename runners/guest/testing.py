@@ -5,6 +5,7 @@ configures it, and our plugin listens.
 from __future__ import annotations
 
 import base64
+import fnmatch
 import os
 import pathlib
 import shutil
@@ -106,8 +107,9 @@ def is_plain(job: dict[str, Any]) -> bool:
         return False
     if any(name.startswith("PYTEST") for name in job["variables"]):
         return False
-    names = {path.rpartition("/")[2] for path, _ in job["suite"]}
-    return names.isdisjoint((*CONFIGURATION, "conftest.py"))
+    paths = [path for path, _ in job["suite"]]
+    names = {path.rpartition("/")[2] for path in paths}
+    return names.isdisjoint((*CONFIGURATION, "conftest.py")) and not _unnamed(paths)
 
 
 def prepare(workspace: str, temporary: str) -> pytest.Session | None:
@@ -171,7 +173,18 @@ def _arguments(job: dict[str, Any], workspace: str, suite: list[str]) -> list[st
                 arguments += ["-o", f"{name}={value}"]
     if job["workers"]:
         arguments += ["-n", str(job["workers"]), "-p", importer.PACKAGE + ".plugin"]
+    if "python_files" not in settings:
+        arguments += [os.path.join(workspace, path) for path in _unnamed(suite)]
     return arguments + list(job["options"])
+
+
+def _unnamed(suite: list[str]) -> list[str]:
+    """The files of a suite in which none has a test file's name: they are meant all the same."""
+    files = [path for path in suite if path.endswith(".py")]
+    names = [path.rpartition("/")[2] for path in files]
+    if any(fnmatch.fnmatch(name, pattern) for name in names for pattern in ("test_*.py", "*_test.py")):
+        return []
+    return [path for path, name in zip(files, names) if name not in ("conftest.py", "__init__.py")]  # noqa: B905  # 3.9
 
 
 def _configuration(workspace: str, suite: list[str]) -> tuple[str, dict[str, Any]]:

@@ -85,7 +85,7 @@ SUITE_SYNTAX = {"path": "t.py", "line": 3, "owner": "suite"}
             (*RUN, *passed("t.py::a"), *skipped("t.py::b"), FINISH),
             {},
             "passed",
-            "1 tests passed, 1 skipped by the suite",
+            "1 test passed, 1 skipped by the suite",
         ),
         (
             (*RUN, *passed("t.py::a"), *skipped("t.py::b", "submission"), FINISH),
@@ -93,7 +93,7 @@ SUITE_SYNTAX = {"path": "t.py", "line": 3, "owner": "suite"}
             "failed",
             "the submission skipped its own test at solution.py:3",
         ),
-        ((*RUN, *passed("t.py::a"), *skipped("t.py::b", xfail="known"), FINISH), {}, "passed", "1 tests passed"),
+        ((*RUN, *passed("t.py::a"), *skipped("t.py::b", xfail="known"), FINISH), {}, "passed", "1 test passed"),
         (
             (*RUN, *passed("t.py::a"), *skipped("t.py::b", "submission", xfail=""), FINISH),
             {},
