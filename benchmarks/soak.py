@@ -62,23 +62,23 @@ def one(index: int, runner: Runner) -> tuple[str, str, str]:
 
 
 def state() -> dict[str, int]:
-    """All that a sandbox could leave behind on this machine."""
+    """All that our own sandboxes could leave behind; others may run at the same time."""
     mine = os.getpid()
     children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(mine)], capture_output=True, text=True, check=False)
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return {
         "processes": len(children.stdout.split()) - 1,  # ps itself
         "descriptors": len(os.listdir("/proc/self/fd")),
-        "mounts": len(Path("/proc/self/mountinfo").read_text().splitlines()),
+        "mounts": sum(not any(word in line for word in ("/overlay2/", "/containers/", "/netns/")) for line in mounts),
         "temporary files": len(list(Path(tempfile.gettempdir()).glob("reproof-*"))),
-        "cgroups": sum(1 for _ in Path("/sys/fs/cgroup").glob("**/reproof-*")),
-        "containers": _containers(),
+        "cgroups": sum(1 for _ in Path("/sys/fs/cgroup").glob(f"**/reproof-{mine}-*")),
+        "containers": _containers(mine),
     }
 
 
-def _containers() -> int:
-    listed = subprocess.run(
-        ["docker", "ps", "-aq", "--filter", "label=reproof.owner.pid"], capture_output=True, text=True, check=False
-    )
+def _containers(owner: int) -> int:
+    label = f"label=reproof.owner.pid={owner}"
+    listed = subprocess.run(["docker", "ps", "-aq", "--filter", label], capture_output=True, text=True, check=False)
     return len(listed.stdout.split())
 
 

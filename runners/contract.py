@@ -99,6 +99,8 @@ class Environment(Value):
     """Packages, in pip's own notation; installed once, before any job, and cached."""
     variables: dict[str, str] = Field(default_factory=dict)
     """Environment variables of the job."""
+    preloads: tuple[str, ...] = ()
+    """Modules that a warm guest imports before any job, so that no job pays for it. They are trusted."""
     image: str | None = None
     """docker: the image to use instead of the one we build. Needs Python 3.9 and pytest."""
     runtime: str | None = None
@@ -114,6 +116,14 @@ class Environment(Value):
                 raise ValueError(f"{text!r} is not a requirement: {exc}") from None
             if requirement.url:
                 raise ValueError(f"{text!r} names an address; only packages of an index are installed")
+        return given
+
+    @field_validator("preloads")
+    @classmethod
+    def _names_modules(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for name in given:
+            if not all(part.isidentifier() for part in name.split(".")):
+                raise ValueError(f"{name!r} is not the name of a module")
         return given
 
 
@@ -207,8 +217,6 @@ class GuestSettings:
     """Other places that a job may write to, and that are emptied after it."""
     private: bool = True
     """Whether processes and IPC objects that can be seen are the sandbox's own."""
-    preload: bool = True
-    """Whether to do beforehand what jobs need: right for a guest that waits for one, not for one that is late."""
     disk: str = "tmpfs"
     """How `disk_mb` holds: `tmpfs` (the mount is that large) or `measured`."""
 

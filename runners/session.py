@@ -47,7 +47,7 @@ async def open_guest(
     """
     async with runner.open(environment, limits) as sandbox:
         opened = Guest(sandbox)
-        await opened.start(preload)
+        await opened.start(environment.preloads if preload else None)
         yield opened
 
 
@@ -62,12 +62,19 @@ class Guest:
         self._hello: dict[str, Any] = {}
         self._spent: dict[str, float] = {}
 
-    async def start(self, preload: bool = False) -> None:
+    async def start(self, preloads: tuple[str, ...] | None = None) -> None:
+        """Say hello; with `preloads`, do beforehand what jobs need, and import these modules."""
         begun = time.perf_counter()
-        await self.sandbox.write(guest.bundle({**asdict(self.sandbox.settings), "preload": preload}))
+        await self.sandbox.write(guest.bundle({**asdict(self.sandbox.settings), "preloads": preloads}))
         self._hello = await self._wire.receive(START_SECONDS, "to start")
         if self._hello.get("type") != "hello":
             raise self._wire.lost(f"it began with {self._hello.get('type')!r} instead of a greeting")
+        if self._hello.get("missing"):
+            raise RunnerUnavailable(
+                self.sandbox.isolation.runner,
+                f"the sandbox has no module {self._hello['missing']} to preload. Nothing was run. "
+                "Put its package into the environment's requirements.",
+            )
         self._spent = {"start": time.perf_counter() - begun}
 
     async def run(self, job: Job, on_event: OnEvent | None = None, *, last: bool = True) -> Outcome:

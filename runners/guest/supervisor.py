@@ -95,7 +95,7 @@ def _take_the_wire() -> tuple[int, int]:
 
 def _warm_up(settings: dict[str, Any]) -> tuple[dict[str, Any], pytest.Session | None]:
     """Do, before any job, what most jobs would otherwise do each for itself."""
-    hello = {"type": "hello", "python": _python(), "pytest": None}
+    hello: dict[str, Any] = {"type": "hello", "python": _python(), "pytest": None, "missing": None}
     try:
         import pytest
     except ImportError:
@@ -103,13 +103,14 @@ def _warm_up(settings: dict[str, Any]) -> tuple[dict[str, Any], pytest.Session |
     from . import calls, testing  # noqa: F401
 
     hello["pytest"] = pytest.__version__
-    if not settings["preload"]:
+    if settings["preloads"] is None:
         return hello, None
-    for name in PRELOADS:
+    for name in (*PRELOADS, *settings["preloads"]):
         try:
             __import__(name)
         except ImportError:
-            pass
+            if name in settings["preloads"]:
+                hello["missing"] = name
     testing.preload()
     workspace, temporary, _ = child.folders(settings)
     ready = testing.prepare(workspace, temporary)
