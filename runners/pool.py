@@ -105,6 +105,12 @@ class _Shelf:
         return None
 
 
+def _most_here(size: int) -> int:
+    """How many this machine can run at once: two for each core, and none without half a gigabyte."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(max(size, 2 * (os.cpu_count() or 1)), memory >> 29))
+
+
 class Pool:
     """Keeps `size` sandboxes warm; at most `most` are in use at once, and more requests wait in order."""
 
@@ -125,7 +131,7 @@ class Pool:
         self.hits = 0
         self.misses = 0
         self._size = size if size is not None else os.cpu_count() or 1
-        self._in_use = asyncio.Semaphore(most if most is not None else max(self._size, 2 * (os.cpu_count() or 1)))
+        self._in_use = asyncio.Semaphore(most if most is not None else _most_here(self._size))
         self._jobs_per_sandbox = jobs_per_sandbox
         self._idle_seconds = idle_seconds
         self._preload = preload
