@@ -160,7 +160,7 @@ def test_files_do_not_stay(runner, code):
     """
     leaving, looking = in_turn(runner, LEAVES_FILES.format(code=code), FINDS_FILES)
 
-    assert leaving.judged.verdict == "passed", leaving
+    assert leaving.judged.tests[0].outcome == "passed", leaving
     assert looking.judged.verdict == "passed", looking
 
 
@@ -195,7 +195,10 @@ def test_files_that_anyone_could_change_are_not_changed(runner):
     (seen,) = in_turn(
         runner,
         """
-        import os, stat
+        import os
+
+        def is_file(path):
+            return os.path.isfile(path) and not os.path.islink(path)
 
         def test_walk():
             found = []
@@ -205,7 +208,7 @@ def test_files_that_anyone_could_change_are_not_changed(runner):
                 if folder in ("/dev/shm", "/dev/pts", "/dev/mqueue", "/dev/fd"):
                     continue
                 paths = [os.path.join(folder, name) for name in names]
-                found += [path for path in paths if os.path.isfile(path) and os.access(path, os.W_OK)]
+                found += [path for path in paths if is_file(path) and os.access(path, os.W_OK)]
             assert not found
 
         def test_kernel():
@@ -213,13 +216,12 @@ def test_files_that_anyone_could_change_are_not_changed(runner):
             for top in ("/proc/sys", "/proc/1"):
                 for folder, folders, names in os.walk(top):
                     for name in names:
-                        try:
-                            os.close(os.open(os.path.join(folder, name), os.O_WRONLY))
+                        try:  # some can be opened by anyone, and refuse to be written to
+                            os.write(os.open(os.path.join(folder, name), os.O_WRONLY), b"0")
                         except OSError:
                             continue
                         found.append(os.path.join(folder, name))
-            # anyone may open this one; to write to another's takes a capability
-            assert {path for path in found if not path.endswith("/timerslack_ns")} == set()
+            assert not found
         """,
     )
 
@@ -479,6 +481,7 @@ BORN_WITH = {
     "threads": ("threading.Thread(target=time.sleep, args=(60,), daemon=True).start()", "threading.active_count()"),
     "name of the process": ("ctypes.CDLL(None).prctl(15, b'left')", "open('/proc/self/comm').read()"),
     "groups": ("None", "[os.getgroups(), os.getpgid(0) == os.getpid(), os.getsid(0) == os.getpid()]"),
+    "its user's name": ("None", "[getpass.getuser(), pwd.getpwuid(os.getuid())[0], os.path.expanduser('~sandbox')]"),
     "its name in the memory's ranking": ("None", "open('/proc/self/oom_score_adj').read()"),
     "seccomp": (
         "None",
@@ -498,7 +501,8 @@ BORN_WITH = {
 }
 
 TELLS = """
-import ctypes, decimal, fcntl, gc, json, locale, os, pytest, random, resource, signal, sys, threading, time, warnings
+import ctypes, decimal, fcntl, gc, getpass, json, locale, os, pwd
+import pytest, random, resource, signal, sys, threading, time, warnings
 
 real = json.JSONEncoder().encode
 
@@ -508,42 +512,39 @@ def test_it():
 """
 
 
-@pytest.mark.parametrize("how", ["at once", "in a process that it leaves"])
 @pytest.mark.parametrize(("change", "tells"), BORN_WITH.values(), ids=BORN_WITH)
-def test_every_job_is_born_the_same(bubblewrap_runner, change, tells, how):
+def test_every_job_is_born_the_same(bubblewrap_runner, change, tells):
     """
     What a process inherits is for each job as it is for the first.
     """
-    leave = f"os.fork() or ({change}, time.sleep(60))" if how != "at once" and "; " not in change and "=" not in change else change
-    before, changing, after = in_turn(
+    before, _, after = in_turn(
         bubblewrap_runner,
         TELLS.format(first="pass", tells=tells),
-        f"{TELLS.format(first=leave, tells='0')}",
+        TELLS.format(first=change, tells="0"),
         TELLS.format(first="pass", tells=tells),
     )
 
-    assert changing.judged.verdict == "failed", changing
     assert after.told == before.told
 
 
-def test_the_same_in_docker(docker_runner):
+def test_every_job_is_born_the_same_in_a_container(docker_runner):
     """
-    A container's jobs are born the same as well.
+    What a process inherits is for each job as it is for the first, all at once.
     """
-    everything = "[" + ", ".join(tells for _, tells in BORN_WITH.values()) + "]"
+    everything = ", ".join(f"{name!r}: hash(str({tells}))" for name, (_, tells) in BORN_WITH.items())
     changes = "\n    ".join(
-        f"try: {change.partition('; ')[0]}\n    except Exception: pass"
+        f"try: {part}\n    except Exception: pass"
         for name, (change, _) in BORN_WITH.items()
-        if "patched" not in name and not change.startswith(("import", "None", "sys.m"))
+        if "patched" not in name and "hook" not in name
+        for part in change.split("; ")
     )
-    before, changing, after = in_turn(
+    before, _, after = in_turn(
         docker_runner,
-        TELLS.format(first="pass", tells=f"hash(str({everything}))"),
+        TELLS.format(first="pass", tells=f"{{{everything}}}"),
         TELLS.format(first=changes, tells="0"),
-        TELLS.format(first="pass", tells=f"hash(str({everything}))"),
+        TELLS.format(first="pass", tells=f"{{{everything}}}"),
     )
 
-    assert changing.judged.verdict == "failed", changing
     assert after.told == before.told
 
 
@@ -943,9 +944,9 @@ async def main():
                 outcome = await guest.run(prepare(Submission.from_code(""), suite, limits, Environment(), 0), last=False)
                 clean = await guest.settle()
                 judged = judge(outcome, (), limits)
-                print(json.dumps([judged.verdict, judged.reason]))
+                print(json.dumps([judged.verdict, judged.reason]), flush=True)
             except Exception as exc:
-                print(json.dumps(["invalid", str(exc)]))
+                print(json.dumps(["invalid", str(exc)]), flush=True)
                 clean = False
     os._exit(0)
 
