@@ -143,6 +143,7 @@ class Pool:
         self._unused = asyncio.Event()
         self._unused.set()
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def name(self) -> str:
@@ -164,9 +165,14 @@ class Pool:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Wait for those in use, then close all."""
+        """Wait for those in use, then close all; cancelled, close them at once."""
         self._closed = True
-        await self._unused.wait()
+        try:
+            await self._unused.wait()
+        finally:
+            await asyncio.shield(self._close())
+
+    async def _close(self) -> None:
         for task in self._background:
             task.cancel()
         if self._background:
@@ -179,11 +185,16 @@ class Pool:
         Raises:
             RunnerError: one did not come up.
         """
+        self._check_loop()
         shelf = self._shelf(environment, limits)
         missing = self._size - len(shelf.ready)
-        futures = [self._order(shelf) for _ in range(missing)]
-        for future in futures:
-            self._put(shelf, await future)
+        made = await asyncio.gather(*[self._order(shelf) for _ in range(missing)], return_exceptions=True)
+        for sandbox in made:
+            if isinstance(sandbox, _Sandbox):
+                self._put(shelf, sandbox)
+        for problem in made:
+            if isinstance(problem, BaseException):
+                raise problem
 
     @contextlib.asynccontextmanager
     async def lease(self, environment: Environment, limits: Limits) -> AsyncIterator[Lease]:
@@ -220,13 +231,14 @@ class Pool:
     async def _take(self, shelf: _Shelf) -> tuple[_Sandbox, bool]:
         while shelf.ready:
             sandbox = shelf.ready.popleft()
+            answering = asyncio.create_task(sandbox.guest.ping())
             try:
-                await sandbox.guest.ping()
+                await asyncio.shield(answering)
             except RunnerLost:  # it died on the shelf
                 await self._discard(sandbox)
                 continue
-            except BaseException:
-                self._put(shelf, sandbox)
+            except asyncio.CancelledError:
+                self._start(self._put_back(shelf, sandbox, answering))
                 raise
             self.hits += 1
             return sandbox, True
@@ -277,6 +289,15 @@ class Pool:
 
     # --- giving back ----------------------------------------------------------
 
+    async def _put_back(self, shelf: _Shelf, sandbox: _Sandbox, answering: asyncio.Task[None]) -> None:
+        """Nobody waits for its answer any more; the next one must not get it instead of their own."""
+        try:
+            await answering
+        except RunnerLost:
+            await self._discard(sandbox)
+        else:
+            self._put(shelf, sandbox)
+
     async def _after(self, shelf: _Shelf, sandbox: _Sandbox) -> None:
         if self.freshness == "fork" and await self._is_clean(sandbox):
             self._put(shelf, sandbox)
@@ -300,7 +321,7 @@ class Pool:
     async def _retire_idle(self) -> None:
         while True:
             await asyncio.sleep(min(self._idle_seconds, 10))
-            for shelf in self._shelves.values():
+            for shelf in list(self._shelves.values()):
                 while shelf.ready and time.monotonic() - shelf.ready[0].idle_since > self._idle_seconds:
                     await self._discard(shelf.ready.popleft())
 
@@ -318,5 +339,7 @@ class Pool:
     def _check_loop(self) -> None:
         if self._closed:
             raise RunnerLost(self.name, "the pool is closed.")
+        if self._loop is None:
+            raise ValueError("runner: this pool is not entered; use `async with pool`")
         if asyncio.get_running_loop() is not self._loop:
             raise ValueError("runner: this pool belongs to another event loop; enter it where it is used")

@@ -88,7 +88,7 @@ class Guest:
         self.jobs += 1
         clock = time.perf_counter
         begun = clock()
-        await self.sandbox.write(frames.encode({**_message(job), "last": last}))
+        await self.sandbox.write(b"J" + frames.encode({**_message(job), "last": last}))
         sent = clock()
         events, parts, first_test = await self._listen(job, on_event)
         ended = clock()
@@ -103,7 +103,7 @@ class Guest:
 
     async def ping(self) -> None:
         """Raises RunnerLost unless the guest is alive and idle."""
-        await self.sandbox.write(frames.encode({"type": "ping"}))
+        await self.sandbox.write(b"P")
         try:
             message = await self._wire.receive(PING_SECONDS, "to answer")
         except _OutOfMemory as exc:

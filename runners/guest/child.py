@@ -106,6 +106,7 @@ def _arrange_pipes(ends: Mapping[str, int], shut: Iterable[int]) -> None:
     os.dup2(ends["stderr"], 2)
     for fd in (null, ends["stdout"], ends["stderr"]):
         os.close(fd)
+    _own_descriptors({ends["events"], ends["stack"]})
     sys.stdin = open(0, closefd=False)
     sys.stdout = sys.__stdout__ = open(  # type: ignore[misc]
         1, "w", buffering=1, closefd=False, errors="backslashreplace"
@@ -113,6 +114,20 @@ def _arrange_pipes(ends: Mapping[str, int], shut: Iterable[int]) -> None:
     sys.stderr = sys.__stderr__ = open(  # type: ignore[misc]
         2, "w", buffering=1, closefd=False, errors="backslashreplace"
     )
+
+
+def _own_descriptors(keep: set[int]) -> None:
+    """What was open before this job is shared with other jobs, flags and offsets included: replace it."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        if fd > 2 and fd != null and fd not in keep:
+            try:
+                os.fstat(fd)
+            except OSError:
+                continue  # the listing's own
+            os.dup2(null, fd, inheritable=False)
+    os.close(null)
 
 
 def _reset_signals(stack_fd: int) -> None:

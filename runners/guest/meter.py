@@ -47,23 +47,20 @@ def process_table() -> dict[int, tuple[int, int, int]]:
     return table
 
 
-def below(table: dict[int, tuple[int, int, int]], root: int) -> list[int]:
-    if root == 1:
-        return [pid for pid in table if pid != 1]
+def processes(table: dict[int, tuple[int, int, int]], private: bool) -> list[int]:
+    """The job's: all that there are, but for our own, in a pid namespace; else those below us."""
+    mine = os.getpid()
+    if private:
+        return [pid for pid in table if pid not in (1, mine)]
     children: dict[int, list[int]] = {}
     for pid, (parent, _, _) in table.items():
         children.setdefault(parent, []).append(pid)
-    found: list[int] = []
-    waiting = [root]
+    found, waiting = [], [mine]
     while waiting:
         for pid in children.get(waiting.pop(), ()):
             found.append(pid)
             waiting.append(pid)
     return found
-
-
-def processes_below(root: int) -> list[int]:
-    return below(process_table(), root)
 
 
 class Meter:
@@ -73,6 +70,7 @@ class Meter:
         self.limits, self.reaper = limits, reaper
         self.workspace: str = settings["workspace"]
         self.disk_is_mount = settings["disk"] == "tmpfs"
+        self.private: bool = settings["private"]
         cgroup = settings["cgroup"]
         unified = cgroup.get("unified")
         if unified:
@@ -97,7 +95,7 @@ class Meter:
     def over(self) -> str | None:
         self.looks += 1
         table = process_table()
-        pids = below(table, os.getpid())
+        pids = processes(table, self.private)
         self.denied = self.denied or self._processes_over(table, pids)
         if self.looks % 4 == 1:
             self._look_at_disk()
@@ -153,7 +151,10 @@ class Meter:
 
     def _look_at_disk(self) -> None:
         if self.disk_is_mount:
-            state = os.statvfs(self.workspace)
+            try:
+                state = os.statvfs(self.workspace)
+            except OSError:
+                return  # a job may lock its own workspace, and looks at nothing by that
             self.full = self.full or state.f_bavail * state.f_frsize < 64 * 1024
         else:
             self.full = self.full or tree_bytes(self.workspace) > self.limits["disk_mb"] * 1024 * 1024

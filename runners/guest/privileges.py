@@ -61,17 +61,18 @@ def cap(what: int, value: int) -> None:
 
 
 # System calls that no test needs and that lead out of the sandbox's limits: other namespaces
-# (a new user namespace may mount file systems that count for nothing), keyrings that outlive
-# the job, and the corners of the kernel where its holes have been. As in docker's own profile,
+# (a new user namespace may mount file systems that count for nothing), keyrings and message
+# queues that outlive the job, and the corners of the kernel where its holes have been. As in docker's own profile,
 # clone3 is denied as unknown, because its flags cannot be looked at: libc then uses clone.
 _CALLS = {
     "x86_64": {
         "arch": 0xC000003E,
         "clone": 56,
         "clone3": 435,
+        "prlimit": 302,
         "denied": (
             *(272, 308, 165, 166, 155, 428, 429, 430, 431, 432, 433, 442),  # unshare setns mounts
-            *(248, 249, 250),  # keys
+            *(248, 249, 250, 240, 241),  # keys, message queues
             *(321, 323, 298, 425, 426, 427),  # bpf userfaultfd perf_event_open io_uring
             *(175, 176, 313, 246, 320, 167, 168, 169),  # modules kexec swap reboot
         ),
@@ -80,9 +81,10 @@ _CALLS = {
         "arch": 0xC00000B7,
         "clone": 220,
         "clone3": 435,
+        "prlimit": 261,
         "denied": (
             *(97, 268, 40, 39, 41, 428, 429, 430, 431, 432, 433, 442),
-            *(217, 218, 219),
+            *(217, 218, 219, 180, 181),
             *(280, 282, 241, 425, 426, 427),
             *(105, 106, 273, 104, 294, 224, 225, 142),
         ),
@@ -111,6 +113,9 @@ def _program(calls: Any) -> bytes:
     for number in calls["denied"]:
         lines += [(_JEQ, 0, 1, number), (_RETURN, 0, 0, _EPERM)]
     lines += [(_JEQ, 0, 1, calls["clone3"]), (_RETURN, 0, 0, _ENOSYS)]
+    # The limits of another process, be it the supervisor's, are none of a job's business.
+    lines += [(_JEQ, 0, 3, calls["prlimit"]), (_LOAD, 0, 0, _FIRST_ARGUMENT)]
+    lines += [(_JEQ, 1, 0, 0), (_RETURN, 0, 0, _EPERM), (_LOAD, 0, 0, _NUMBER)]
     lines += [(_JEQ, 0, 3, calls["clone"]), (_LOAD, 0, 0, _FIRST_ARGUMENT)]
     lines += [(_JSET, 0, 1, CLONE_NEWUSER), (_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("HBBI", *line) for line in lines)

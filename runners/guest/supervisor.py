@@ -9,15 +9,15 @@ reason. What it says to the host:
     end     → how one part of the job ended, with evidence
     done    → nothing of the job is left, or (`clean` is false) we are not sure of that
 
-Where it is pid 1 of a pid namespace, nothing inside can signal it, and killing
-everything is one call. Elsewhere it becomes a subreaper, so that a daemonised
-process comes back to it.
+Where it is pid 1 of a pid namespace, nothing inside can signal it. It is a subreaper,
+so that a process that was daemonised comes back to it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import faulthandler
 import gc
 import os
 import select
@@ -28,7 +28,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from . import child, cleaning, frames
-from .meter import Meter
+from .meter import Meter, process_table, processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,32 +55,65 @@ def prctl(option: int, value: int) -> None:
 def main(settings: dict[str, Any]) -> None:
     wire_in, wire_out = _take_the_wire()
     prctl(PR_SET_DUMPABLE, 0)  # same user or not: no one reads or traces this process
-    if os.getpid() != 1:
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    # As pid 1 it is deaf to all that it has no handler for; Python comes with one for SIGINT.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     host = Host(wire_in, wire_out)
     hello, ready = _warm_up(settings)
+    faulthandler.disable()  # pytest has enabled it: a handler for signals that would otherwise be ignored
     host.send(hello)
-    number, status = 0, 0
+    status = 0
     try:
-        while True:
-            job = host.receive()
-            if job is None:
-                break
-            if job.get("type") == "ping":
-                host.send({"type": "pong"})
-                continue
-            # No two jobs of a sandbox have the same user id, where we have several to give.
-            uid = None if settings["uid"] is None else settings["uid"] + number % settings["uids"]
-            Work(job, dict(settings, uid=uid), host, ready).to_the_end()
-            number += 1
+        _serve(settings, host, ready)
     except HostGone:
         pass
     except BaseException:
         traceback.print_exc()
         status = 1
     finally:
-        Reaper().kill_all()
+        Reaper(settings["private"]).kill_all()
         os._exit(status)  # nothing here is worth the time that an interpreter takes to leave
+
+
+def _serve(settings: dict[str, Any], host: Host, ready: pytest.Session | None) -> None:
+    """One job after the other, until the host is gone.
+
+    Where jobs have user ids of their own, each has a supervisor of its own, too, forked from
+    this process: no job's data is ever in here, so none is in the memory that the next job is
+    forked from. With one id for all, such a supervisor could be killed by its job; then this
+    process does it itself, and no second job can be vouched for.
+    """
+    number = 0
+    while True:
+        command = host.command()
+        if command == b"P":
+            host.send({"type": "pong"})
+        elif settings["uid"] is None:
+            Work(host.receive(), settings, host, ready, alone=False).to_the_end()
+        else:
+            # No two jobs of a sandbox have the same user id.
+            own = dict(settings, uid=settings["uid"] + number % settings["uids"])
+            if _in_a_fork(lambda: Work(host.receive(), own, host, ready, alone=True).to_the_end()):  # noqa: B023
+                raise HostGone
+            Reaper(settings["private"]).kill_all()
+            number += 1
+
+
+def _in_a_fork(work: Callable[[], None]) -> int:
+    pid = os.fork()
+    if pid:
+        return os.waitpid(pid, 0)[1]
+    status = 1
+    try:
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        work()
+        status = 0
+    except HostGone:
+        pass
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
 
 
 def _take_the_wire() -> tuple[int, int]:
@@ -143,12 +176,18 @@ class Host:
         except OSError as exc:
             raise HostGone from exc
 
-    def receive(self) -> dict[str, Any] | None:
-        """The next message; None once the host has closed."""
+    def command(self) -> bytes:
+        """What is wanted next, in one byte: P, to be told that we are here, or J, a job, which follows."""
+        byte = os.read(self.fd, 1)
+        if not byte:
+            raise HostGone
+        return byte
+
+    def receive(self) -> dict[str, Any]:
         while not self._waiting:
             data = os.read(self.fd, 1 << 20)
             if not data:
-                return None
+                raise HostGone
             self._waiting.extend(self._decoder.feed(data))
         return self._waiting.pop(0)
 
@@ -161,10 +200,12 @@ class Host:
 class Work:
     """One job: its parts one after the other, each in a sandbox that holds nothing of the one before."""
 
-    def __init__(self, job: dict[str, Any], settings: dict[str, Any], host: Host, ready: pytest.Session | None) -> None:
+    def __init__(
+        self, job: dict[str, Any], settings: dict[str, Any], host: Host, ready: pytest.Session | None, *, alone: bool
+    ) -> None:
         self.job, self.settings, self.host, self.ready = job, settings, host, ready
         self.deadline = time.monotonic() + job["limits"]["wall_seconds"]
-        self.clean = True
+        self.clean = alone
 
     def to_the_end(self) -> None:
         parts = [part for part, wanted in (("cases", self.job["calls"]), ("pytest", self.job["pytest"])) if wanted]
@@ -236,7 +277,7 @@ class Run:
         self.limits: dict[str, Any] = job["limits"]
         self.deadline = deadline
         self.started = time.monotonic()
-        self.reaper = Reaper()
+        self.reaper = Reaper(settings["private"])
         self.events = frames.Decoder(LARGEST_EVENT)
         self.sequence = 0
         self.event_bytes = 0
@@ -465,7 +506,8 @@ class Output:
 class Reaper:
     """Waits for everything that ends here, and ends everything that does not."""
 
-    def __init__(self) -> None:
+    def __init__(self, private: bool) -> None:
+        self.private = private
         self.statuses: dict[int, int] = {}
         self.cpu_seconds = 0.0
         self.peak_kb = 0
@@ -492,11 +534,11 @@ class Reaper:
         leftover = None
         until = time.monotonic() + 10
         while self._reap():
-            alive = descendants()
+            alive = processes(process_table(), self.private)
             leftover = len(alive) if leftover is None else leftover
-            if os.getpid() == 1:
+            if self.private:
                 try:
-                    os.kill(-1, signal.SIGKILL)
+                    os.kill(-1, signal.SIGKILL)  # all but this process and pid 1
                 except ProcessLookupError:
                     pass
             else:
@@ -510,10 +552,3 @@ class Reaper:
                 break
             time.sleep(0.001)
         return leftover or 0
-
-
-def descendants() -> list[int]:
-    """Every live process below this one. As pid 1 that is everything there is."""
-    from .meter import processes_below
-
-    return processes_below(os.getpid())

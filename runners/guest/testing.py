@@ -5,6 +5,7 @@ configures it, and our plugin listens.
 from __future__ import annotations
 
 import base64
+import faulthandler
 import fnmatch
 import os
 import pathlib
@@ -79,6 +80,7 @@ def _go_on(session: pytest.Session) -> int:
     stderr = config.stash.get(fault_handler_stderr_fd_key, None)
     if stderr is not None:
         os.dup2(2, stderr)  # a crash is to be told to this job's stderr
+        faulthandler.enable(file=stderr)
     try:
         session.exitstatus = _main(config, session) or pytest.ExitCode.OK
     except session.Failed:

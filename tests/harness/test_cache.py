@@ -267,7 +267,7 @@ def test_the_command_line_keeps_verdicts(bubblewrap_runner, tmp_path, capsys):
     """
     (tmp_path / "solution.py").write_bytes(RIGHT.files["solution.py"])
     (tmp_path / "test_solution.py").write_bytes(SUITE.files["test_solution.py"])
-    command = ["verify", str(tmp_path / "solution.py"), "--tests", str(tmp_path / "test_solution.py")]
+    command = ["verify", str(tmp_path / "solution.py"), str(tmp_path / "test_solution.py")]
     command += ["--runner", "bubblewrap", "--format", "json", "--cache", str(tmp_path / "cache")]
     statuses, reports = [], []
     for _ in range(2):

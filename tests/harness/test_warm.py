@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from harness import Environment, Limits, RunnerUnavailable, Submission, Suite, averify, awarm, verify, verify_many, warm
+from harness.verify import run_blocking
 from tests.runners.leftovers import nothing_left, processes
 
 LIMITS = Limits(memory_mb=256, processes=48, disk_mb=32)
@@ -43,9 +44,7 @@ async def test_an_async_warm_block_verifies():
     `awarm` does the same on the caller's own event loop.
     """
     async with awarm("bubblewrap", size=2, limits=LIMITS) as pool:
-        reports = await asyncio.gather(
-            *[averify(each, SUITE, runner=pool, limits=LIMITS) for each in (RIGHT, WRONG)]
-        )
+        reports = await asyncio.gather(*[averify(each, SUITE, runner=pool, limits=LIMITS) for each in (RIGHT, WRONG)])
 
     assert [report.verdict for report in reports] == ["passed", "failed"]
     assert pool.hits == 2
@@ -130,8 +129,6 @@ def test_leaving_the_block_waits_for_running_jobs():
             report = await averify(slow, SUITE, runner=pool, limits=LIMITS, on_event=lambda event: begun.set())
             return report.verdict
 
-        from harness.verify import run_blocking
-
         verdicts.append(run_blocking(watched()))
 
     with warm("bubblewrap", size=1, limits=LIMITS) as pool:
@@ -175,8 +172,9 @@ def test_what_cannot_be_warmed_says_why():
     """
     An environment that cannot be made is told on entry, not to each job.
     """
-    with pytest.raises(RunnerUnavailable), warm(
-        "bubblewrap", size=2, environment=Environment(requirements=("no-such-package-of-reproof==0.0.1",))
+    with (
+        pytest.raises(RunnerUnavailable),
+        warm("bubblewrap", size=1, environment=Environment(requirements=("no-such-package-of-reproof==0.0.1",))),
     ):
         pass
 

@@ -85,9 +85,7 @@ async def _in_turn(runner: Runner, suites: tuple[Suite, ...], limits: Limits) ->
     async with AsyncExitStack() as stack:
         for each in suites:
             if not seen or not seen[-1].clean:
-                guest = await stack.enter_async_context(
-                    session.open_guest(runner, Environment(), limits, preload=True)
-                )
+                guest = await stack.enter_async_context(session.open_guest(runner, Environment(), limits, preload=True))
             seen.append(await run(guest, each, limits))
     return seen
 
@@ -561,10 +559,12 @@ def test_compiled_modules_do_not_stay(runner):
             target = importlib.util.cache_from_source(os.path.join(folder, "helper.py"))
             py_compile.compile("helper.py", target, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     """
-    second = Suite.from_files({
-        "helper.py": "WHO = 'the second'",
-        "test_solution.py": "import helper\n\ndef test_import():\n    assert helper.WHO == 'the second'",
-    })
+    second = Suite.from_files(
+        {
+            "helper.py": "WHO = 'the second'",
+            "test_solution.py": "import helper\n\ndef test_import():\n    assert helper.WHO == 'the second'",
+        }
+    )
     planting, importing = in_turn(runner, plants, second)
 
     assert planting.judged.verdict == "passed", planting
@@ -614,7 +614,9 @@ def test_search():
     [
         pytest.param(f"SECRET = {MARK!r}\n\ndef test_it():\n    pass", id="its files"),
         pytest.param(f"def test_it():\n    assert ('-the-secret' '-of-job-1-') * 3 == 0  # {MARK}", id="its failures"),
-        pytest.param("def test_it():\n    import os; os.write(1, ('-the-secret' '-of-job-1-').encode())", id="its output"),
+        pytest.param(
+            "def test_it():\n    import os; os.write(1, ('-the-secret' '-of-job-1-').encode())", id="its output"
+        ),
     ],
 )
 def test_the_memory_holds_nothing_of_earlier_jobs(runner, first):
@@ -655,7 +657,9 @@ def test_two_parts_of_a_job_are_two_jobs(runner):
     """
     What the cases leave behind, the tests of the same suite do not find.
     """
-    leaves = "import os\n\ndef leave():\n    for name in ('/dev/shm/left', 'left', '../left'):\n        open(name, 'w')\n"
+    leaves = (
+        "import os\n\ndef leave():\n    for name in ('/dev/shm/left', 'left', '../left'):\n        open(name, 'w')\n"
+    )
     both = Suite(files={"test_solution.py": dedent(FINDS_FILES)}, cases=(Case(call="solution.leave", expected=None),))
     job = prepare(Submission.from_code(leaves), both, LIMITS, Environment(), 0)
 

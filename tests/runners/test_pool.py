@@ -20,7 +20,7 @@ from .leftovers import nothing_left, processes
 HERE = Environment()
 LIMITS = Limits(memory_mb=256, processes=48, disk_mb=32)
 OTHER_LIMITS = Limits(memory_mb=300, processes=48, disk_mb=32)
-PATIENCE = 30
+PATIENCE = 10
 """Seconds after which what should happen is not going to; nothing takes as long."""
 
 

@@ -286,7 +286,11 @@ PLAIN: dict[str, dict[str, str] | str] = {
     "a name that is missing": "from solution import no_such_name\ndef test_it(): pass",
     "an error in a suite's syntax": "def test_it(:\n    pass",
     "an exception at import": "raise ValueError('early')",
-    "an error among others": {"test_a.py": "def test_a(): pass", "test_b.py": "1 / 0", "test_c.py": "def test_c(): pass"},
+    "an error among others": {
+        "test_a.py": "def test_a(): pass",
+        "test_b.py": "1 / 0",
+        "test_c.py": "def test_c(): pass",
+    },
     "exit at import": "import sys; sys.exit(3)",
     "skip and xfail": """
         import pytest
@@ -484,8 +488,14 @@ CONFIGURED: dict[str, dict[str, str]] = {
         "test_it.py": "import warnings\ndef test_it(): warnings.warn('loud')",
     },
     "tox.ini": {"tox.ini": "[pytest]\npython_files = check_*.py\n", "check_it.py": "def test_it(): assert 0"},
-    "setup.cfg": {"setup.cfg": "[tool:pytest]\nxfail_strict = true\n", "test_it.py": "import pytest\n@pytest.mark.xfail\ndef test_it(): pass"},
-    "an ini file that is wrong": {"pytest.ini": "[pytest]\naddopts = --no-such-option\n", "test_it.py": "def test_it(): pass"},
+    "setup.cfg": {
+        "setup.cfg": "[tool:pytest]\nxfail_strict = true\n",
+        "test_it.py": "import pytest\n@pytest.mark.xfail\ndef test_it(): pass",
+    },
+    "an ini file that is wrong": {
+        "pytest.ini": "[pytest]\naddopts = --no-such-option\n",
+        "test_it.py": "def test_it(): pass",
+    },
 }
 
 
@@ -519,7 +529,9 @@ def test_a_suite_with_options_takes_the_ordinary_way(bubblewrap_runner, warm, op
     """
     In a warm guest they mean the same as in any other.
     """
-    code = "def test_one():\n    '''\n    >>> 1\n    2\n    '''\n    print('out'); assert 0\ndef test_two(): assert 1 == 2"
+    code = (
+        "def test_one():\n    '''\n    >>> 1\n    2\n    '''\n    print('out'); assert 0\ndef test_two(): assert 1 == 2"
+    )
     handed = Submission.from_files({"solution.py": SOLUTION})
     job = prepare(handed, Suite.from_code(code, options=options), LIMITS, Environment(), 0)
     prepared, ordinary = run_blocking(warm.run(job)), run_blocking(cold_run(bubblewrap_runner, job))
@@ -543,7 +555,10 @@ def test_a_seed_is_the_jobs_own(bubblewrap_runner, warm):
 VARIABLES = {
     "time zone": ({"TZ": "Asia/Tokyo"}, "import time\ndef test_it(): assert time.localtime(0).tm_hour == 9"),
     "its name": ({"TZ": "Asia/Tokyo"}, "import time\ndef test_it(): assert time.tzname[0] == 'JST'"),
-    "Hypothesis in CI": ({"CI": "true"}, "from hypothesis import settings\ndef test_it(): assert settings().derandomize"),
+    "Hypothesis in CI": (
+        {"CI": "true"},
+        "from hypothesis import settings\ndef test_it(): assert settings().derandomize",
+    ),
     "pytest's own": ({"PYTEST_ADDOPTS": "-k other"}, "def test_it(): assert 0\ndef test_other(): pass"),
     "any": ({"MINE": "1"}, "import os\ndef test_it(): assert os.environ['MINE'] == '1'"),
 }
