@@ -393,4 +393,5 @@ def _by_outcomes(record: _Record) -> tuple[Verdict, str]:
     if not passed:
         return "no_tests", f"all {len(tests)} tests are skipped or expected to fail: {tests[0].reason}"
     skipped = sum(test.outcome == "skipped" for test in tests)
-    return "passed", f"{passed} test{'s' * (passed != 1)} passed" + (f", {skipped} skipped by the suite" if skipped else "")
+    told = f"{passed} test{'s' * (passed != 1)} passed"
+    return "passed", told + (f", {skipped} skipped by the suite" if skipped else "")

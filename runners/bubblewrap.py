@@ -35,9 +35,8 @@ from .contract import Environment, GuestSettings, Isolation, Limits, RunnerLost,
 
 __all__ = ["BubblewrapRunner", "find_bwrap", "why_not"]
 
-CANDIDATE = 1000
+CANDIDATE, USER_IDS = environments.USERS.start, len(environments.USERS)
 """The candidate's user id inside the sandbox; further jobs in the same sandbox get the next ones."""
-USER_IDS = 256
 SHARED_MEMORY_MB = 64
 
 

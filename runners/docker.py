@@ -45,7 +45,7 @@ from .contract import (
     Sandbox,
 )
 from .engine import NAME, Engine, cause, connected, find_engine, translated
-from .rootfs import SANDBOX_UID
+from .rootfs import SANDBOX_UID, USER_IDS
 
 __all__ = ["DockerRunner", "Engine", "build_image", "find_engine", "sweep"]
 
@@ -59,8 +59,6 @@ CAPABILITIES = ["SETUID", "SETGID", "KILL"]
 OTHER_THREADS = 4096
 """A kernel of its own, as gVisor is, dies when it gets no thread; the guest counts processes, then."""
 KEPT_ERRORS = 16_384
-USER_IDS = 256
-"""How many user ids from the sandbox's own on jobs get, one after the other."""
 EXIT_SECONDS = 5
 CONFLICT = 409
 

@@ -25,8 +25,11 @@ from .contract import RunnerUnavailable
 
 __all__ = ["cache_folder", "ensure", "pip_install"]
 
-RECIPE = 1
+RECIPE = 2
 """Raise it when the way of building changes; older environments are then not used."""
+
+USERS = range(1000, 1000 + 256)
+"""The ids that a sandbox's jobs have, one after the other; all of them are called `sandbox`."""
 
 Progress = Callable[[str], None]
 
@@ -99,10 +102,12 @@ def _write_accounts(folder: Path) -> None:
     """The accounts that a sandbox knows of."""
     folder.mkdir()
     (folder / "passwd").write_text(
-        "root:x:0:0:root:/:/bin/false\nsandbox:x:1000:1000:sandbox:/job/home:/bin/sh\n"
-        "nobody:x:65534:65534:nobody:/:/bin/false\n"
+        "root:x:0:0:root:/:/bin/false\n"
+        + "".join(f"sandbox:x:{uid}:{uid}:sandbox:/job/home:/bin/sh\n" for uid in USERS)
+        + "nobody:x:65534:65534:nobody:/:/bin/false\n"
     )
-    (folder / "group").write_text("root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n")
+    groups = "".join(f"sandbox:x:{uid}:\n" for uid in USERS)
+    (folder / "group").write_text(f"root:x:0:\n{groups}nogroup:x:65534:\n")
 
 
 def _open_to_all(work: Path) -> None:

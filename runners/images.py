@@ -37,7 +37,7 @@ __all__ = ["LABEL", "Progress", "build", "ensure"]
 
 Progress = Callable[[str], None]
 
-RECIPE = 1
+RECIPE = 2
 """Raise it when the way of building changes; older images are then not used."""
 REPOSITORY = "reproof-sandbox"
 LABEL = "reproof.recipe"

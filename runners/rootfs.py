@@ -19,6 +19,8 @@ from . import interpreter
 __all__ = ["COMPILE", "PATH", "SANDBOX_UID", "fill", "plain"]
 
 SANDBOX_UID = 10001
+USER_IDS = 256
+"""Jobs of a sandbox have this id and the next ones, one after the other; all are called `sandbox`."""
 PATH = "/usr/local/bin:/usr/bin:/bin"
 WHEN = 946_684_800
 """Every file is of the year 2000, so that the same inputs give the same layer."""
@@ -52,12 +54,14 @@ WHEELS_EXPECT = (
 )
 """Libraries that a manylinux wheel does not bring along."""
 # fmt: on
+_IDS = range(SANDBOX_UID, SANDBOX_UID + USER_IDS)
+_ACCOUNTS = "".join(f"sandbox:x:{uid}:{uid}:sandbox:/job/home:/bin/sh\n" for uid in _IDS)
+_GROUPS = "".join(f"sandbox:x:{uid}:\n" for uid in _IDS)
 USERS = f"""\
 root:x:0:0:root:/:/bin/sh
-sandbox:x:{SANDBOX_UID}:{SANDBOX_UID}:sandbox:/job:/bin/sh
-nobody:x:65534:65534:nobody:/:/bin/sh
+{_ACCOUNTS}nobody:x:65534:65534:nobody:/:/bin/sh
 """
-GROUPS = f"root:x:0:\nsandbox:x:{SANDBOX_UID}:\nnogroup:x:65534:\n"
+GROUPS = f"root:x:0:\n{_GROUPS}nogroup:x:65534:\n"
 
 
 def fill(root: Path) -> None:

@@ -101,6 +101,8 @@ def _remove_all(settings: dict[str, Any]) -> None:
 
 
 def _empty(folder: str) -> None:
+    if not os.path.isdir(folder):
+        return  # a link into a folder that is gone by now
     for entry in os.scandir(folder):
         try:
             if entry.is_dir(follow_symlinks=False):

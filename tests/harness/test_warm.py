@@ -99,9 +99,8 @@ async def test_a_pool_of_another_loop_is_a_wrong_argument():
     """
     A pool that was warmed elsewhere is refused by name, before anything is run.
     """
-    with warm("bubblewrap", size=1, limits=LIMITS) as pool:
-        with pytest.raises(ValueError, match="another event loop"):
-            await averify(RIGHT, SUITE, runner=pool, limits=LIMITS)
+    with warm("bubblewrap", size=1, limits=LIMITS) as pool, pytest.raises(ValueError, match="another event loop"):
+        await averify(RIGHT, SUITE, runner=pool, limits=LIMITS)
 
 
 def test_many_jobs_from_a_warm_pool():
@@ -155,9 +154,12 @@ def test_a_pool_is_not_warmed_twice():
     """
     A pool as the runner of a pool is a wrong argument.
     """
-    with warm("bubblewrap", size=1, limits=LIMITS) as pool:
-        with pytest.raises(ValueError, match="pool already"), warm(pool):
-            pass
+    with (
+        warm("bubblewrap", size=1, limits=LIMITS) as pool,
+        pytest.raises(ValueError, match="pool already"),
+        warm(pool),
+    ):
+        pass
 
 
 def test_an_unknown_runner_is_a_wrong_argument():

@@ -102,6 +102,13 @@ async def use(pool: Pool, limits: Limits = LIMITS) -> Lease:
     return lease
 
 
+def kill_new(before: set[str]) -> None:
+    """Kill every process below this one that was not there before."""
+    for shown in set(processes()) - before:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(shown.split()[0]), signal.SIGKILL)
+
+
 # --- ready before it is asked for -------------------------------------------------
 
 
@@ -413,9 +420,7 @@ async def test_a_sandbox_that_died_on_the_shelf_is_not_handed_out(watched):
     before = set(processes())
     async with Pool(watched, size=1, most=1) as pool:
         await pool.warm(HERE, LIMITS)
-        for shown in set(processes()) - before:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(shown.split()[0]), signal.SIGKILL)
+        kill_new(before)
         lease = await use(pool)
 
         assert lease.guest.sandbox is watched.opened[1]
@@ -429,12 +434,11 @@ async def test_a_sandbox_that_is_killed_in_use_is_not_handed_out_again(watched):
     """
     before = set(processes())
     async with Pool(watched, size=1, most=1, freshness="fork") as pool:
-        with pytest.raises(RunnerLost):
+        with contextlib.suppress(RunnerLost):
             async with pool.lease(HERE, LIMITS) as first:
-                for shown in set(processes()) - before:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(int(shown.split()[0]), signal.SIGKILL)
+                kill_new(before)
                 await first.run(job())
+                pytest.fail("it ran")
         second = await use(pool)
 
         assert second.guest is not first.guest
@@ -475,9 +479,7 @@ async def test_a_sandbox_that_dies_as_it_starts_is_an_error(watched):
     async with Pool(watched, size=1, most=1) as pool:
         asking = asyncio.create_task(use(pool))
         await watched.until(opened=1)
-        for shown in set(processes()) - before:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(shown.split()[0]), signal.SIGKILL)
+        kill_new(before)
         with pytest.raises(RunnerError):
             async with asyncio.timeout(PATIENCE):
                 await asking
