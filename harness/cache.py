@@ -12,10 +12,12 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from runners.contract import Job
+from runners.guest import values
 
-from .models import Report, Suite
+from .models import Case, Report, Submission, Suite
 
 __all__ = ["VerdictCache", "key_of"]
 
@@ -59,19 +61,37 @@ class VerdictCache:
         return self._folder / key[:2] / f"{key}.json"
 
 
-def key_of(job: Job, suite: Suite, runner: str, version: str) -> str:
+def key_of(submission: Submission, suite: Suite, job: Job, runner: str, version: str) -> str:
     """Submission, suite with what it expects, environment, limits, seed, runner and our own version."""
     digest = hashlib.sha256()
     for part in (
-        {path: hashlib.sha256(data).hexdigest() for path, data in job.submission.items()},
-        {path: hashlib.sha256(data).hexdigest() for path, data in job.suite.items()},
-        [repr(case) for case in suite.cases],
+        {path: hashlib.sha256(data).hexdigest() for path, data in submission.files.items()},
+        {path: hashlib.sha256(data).hexdigest() for path, data in suite.files.items()},
+        [_stable(case) for case in suite.cases],
         [job.workers, job.options, job.seed, runner, version],
         job.environment.model_dump(),
         job.limits.model_dump(),
     ):
         digest.update(json.dumps(part, sort_keys=True).encode())
     return digest.hexdigest()
+
+
+def _stable(case: Case) -> dict[str, Any]:
+    """What a case says, the same in every process: sets have an order of their own in each."""
+    given = {name: getattr(case, name) for name in sorted(case.model_fields_set)}
+    return {name: _sorted(values.encode(value)) for name, value in given.items()}
+
+
+def _sorted(encoded: Any) -> Any:
+    if isinstance(encoded, list):
+        return [_sorted(item) for item in encoded]
+    if not isinstance(encoded, dict):
+        return encoded
+    inner = {key: _sorted(item) for key, item in encoded.items()}
+    for key in ("$set", "$frozenset"):
+        if key in inner:
+            inner[key] = sorted(inner[key], key=json.dumps)
+    return inner
 
 
 def _lasting(report: Report) -> bool:

@@ -91,7 +91,7 @@ async def averify(
     try:
         async with entered(runner, progress) as ready:
             name = ready.name
-            key = key_of(job, suite, name, version()) if cache is not None else ""
+            key = key_of(submission, suite, job, name, version()) if cache is not None else ""
             known = cache.get(key) if cache is not None else None
             if known is not None:
                 return known

@@ -47,7 +47,7 @@ async def open_guest(
     """
     async with runner.open(environment, limits) as sandbox:
         opened = Guest(sandbox)
-        await opened.start(environment.preloads if preload else None)
+        await opened.start(environment, preload)
         yield opened
 
 
@@ -62,10 +62,13 @@ class Guest:
         self._hello: dict[str, Any] = {}
         self._spent: dict[str, float] = {}
 
-    async def start(self, preloads: tuple[str, ...] | None = None) -> None:
-        """Say hello; with `preloads`, do beforehand what jobs need, and import these modules."""
+    async def start(self, environment: Environment, preload: bool = False) -> None:
+        """Say hello; with `preload`, do beforehand what jobs in this environment need."""
         begun = time.perf_counter()
-        await self.sandbox.write(guest.bundle({**asdict(self.sandbox.settings), "preloads": preloads}))
+        settings = asdict(self.sandbox.settings)
+        settings["variables"] = environment.variables
+        settings["preloads"] = environment.preloads if preload else None
+        await self.sandbox.write(guest.bundle(settings))
         self._hello = await self._wire.receive(START_SECONDS, "to start")
         if self._hello.get("type") != "hello":
             raise self._wire.lost(f"it began with {self._hello.get('type')!r} instead of a greeting")
@@ -86,6 +89,7 @@ class Guest:
         """
         self._check_pytest(job)
         self.jobs += 1
+        self._wire.received = 0
         clock = time.perf_counter
         begun = clock()
         await self.sandbox.write(b"J" + frames.encode({**_message(job), "last": last}))
@@ -210,7 +214,7 @@ class _Wire:
         self._sandbox = sandbox
         self._decoder = frames.Decoder()
         self._waiting: list[dict[str, Any]] = []
-        self._received = 0
+        self.received = 0
 
     async def receive(self, seconds: float, purpose: str) -> dict[str, Any]:
         if not self._waiting:
@@ -229,8 +233,8 @@ class _Wire:
             if autopsy.oom_killed:
                 raise _OutOfMemory(autopsy.detail)
             raise self.lost(f"it ended before the job was done. {autopsy.detail}")
-        self._received += len(data)
-        if self._received > MOST_EVENT_BYTES:
+        self.received += len(data)
+        if self.received > MOST_EVENT_BYTES:
             raise self.lost(f"it sent more than {MOST_EVENT_BYTES} bytes")
         try:
             self._waiting.extend(self._decoder.feed(data))

@@ -13,6 +13,7 @@ import random
 import signal
 import sys
 import tempfile
+import time
 from typing import TYPE_CHECKING
 
 from . import frames, privileges
@@ -31,6 +32,20 @@ SIGNAL_STACK = signal.SIGRTMIN + 6  # "where are you?"; answered by faulthandler
 def folders(settings: dict[str, Any]) -> list[str]:
     """Where a job works, keeps temporary files and is at home."""
     return [os.path.join(settings["workspace"], name) for name in ("work", "tmp", "home")]
+
+
+preloaded: set[str] = set()
+"""Top-level modules that are here only because someone may need them."""
+
+
+def forget_namesakes(job: dict[str, Any]) -> None:
+    """A module of the job that has the name of one that we imported beforehand is the one that is meant."""
+    own = {
+        path.removeprefix("src/").partition("/")[0].removesuffix(".py") for path, _ in job["submission"] + job["suite"]
+    }
+    for name in own & preloaded:
+        for loaded in [loaded for loaded in sys.modules if loaded.partition(".")[0] == name]:
+            del sys.modules[loaded]
 
 
 class Channel:
@@ -143,8 +158,10 @@ def _prepare(job: dict[str, Any], settings: dict[str, Any]) -> str:
         os.makedirs(folder, exist_ok=True)
     os.environ.clear()
     os.environ.update(_variables(job, temporary, home))
+    time.tzset()
     tempfile.tempdir = None
     os.chdir(workspace)
+    forget_namesakes(job)
     random.seed(job["seed"])
     return workspace
 

@@ -42,9 +42,19 @@ def process_table() -> dict[int, tuple[int, int, int]]:
         except OSError:
             continue  # it ended while we looked
         if rest[0] == b"Z":
-            continue
+            # Dead, unless only its first thread has ended: then another one speaks for all of them.
+            name = _live_thread(name) if int(rest[17]) > 1 else ""
+            if not name:
+                continue
         table[int(name)] = (int(rest[1]), int(rest[17]), sum(int(rest[i]) for i in (11, 12, 13, 14)))
     return table
+
+
+def _live_thread(pid: str) -> str:
+    try:
+        return next((thread for thread in os.listdir(f"/proc/{pid}/task") if thread != pid), "")
+    except OSError:
+        return ""
 
 
 def processes(table: dict[int, tuple[int, int, int]], private: bool) -> list[int]:

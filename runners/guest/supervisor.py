@@ -45,7 +45,7 @@ KEPT_OUTPUT = 64 * 1024
 TICK = 0.05
 GRACE = 2.0  # between asking a test to stop and killing its process
 MOST_RESTARTS = 20
-PRELOADS = ("asyncio", "decimal", "difflib", "doctest", "fractions", "hypothesis", "pprint", "unittest.mock")
+PRELOADS = ("asyncio", "decimal", "difflib", "doctest", "fractions", "hypothesis", "pprint")
 
 
 def prctl(option: int, value: int) -> None:
@@ -138,6 +138,8 @@ def _warm_up(settings: dict[str, Any]) -> tuple[dict[str, Any], pytest.Session |
     hello["pytest"] = pytest.__version__
     if settings["preloads"] is None:
         return hello, None
+    os.environ.update(settings["variables"])  # some modules look at them when they are imported
+    needed = set(sys.modules)
     for name in (*PRELOADS, *settings["preloads"]):
         try:
             __import__(name)
@@ -147,6 +149,7 @@ def _warm_up(settings: dict[str, Any]) -> tuple[dict[str, Any], pytest.Session |
     testing.preload()
     workspace, temporary, _ = child.folders(settings)
     ready = testing.prepare(workspace, temporary)
+    child.preloaded = {name.partition(".")[0] for name in set(sys.modules) - needed}
     # What is here now stays: no collection in a job has to look at it, or copies it by looking.
     gc.collect()
     gc.freeze()
@@ -231,6 +234,7 @@ class Work:
             run = Run(part, job, self.settings, self.host, self.deadline, self.ready)
             evidence = merge(evidence, run.to_the_end())
             evidence["restarts"] = restarts
+            self.clean = self.clean and not run.reaper.gave_up
             if evidence["stopped"] != "test" or restarts >= MOST_RESTARTS or not run.current:
                 return evidence
             if time.monotonic() > self.deadline:
@@ -508,6 +512,7 @@ class Reaper:
 
     def __init__(self, private: bool) -> None:
         self.private = private
+        self.gave_up = False
         self.statuses: dict[int, int] = {}
         self.cpu_seconds = 0.0
         self.peak_kb = 0
@@ -549,6 +554,7 @@ class Reaper:
                         if exc.errno not in (errno.ESRCH, errno.EPERM):
                             raise
             if time.monotonic() > until:
+                self.gave_up = True
                 break
             time.sleep(0.001)
         return leftover or 0

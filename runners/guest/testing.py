@@ -20,7 +20,7 @@ from _pytest.config.findpaths import load_config_dict_from_file
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from _pytest.main import _main
 
-from . import failures, importer, plugin
+from . import child, failures, importer, plugin
 from .child import TestClock
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ def run(job: dict[str, Any], workspace: str, channel: Channel, ready: pytest.Ses
     clock.arm()
     listener = plugin.Listener(channel, describe, clock, job)
     plugin.listener = listener
+    if ready is None:
+        needed = set(sys.modules)
+        preload(_mentions_hypothesis(job))  # while the job's own modules are not on the path
+        child.preloaded |= {name.partition(".")[0] for name in set(sys.modules) - needed}
+        child.forget_namesakes(job)
     for folder in (os.path.join(workspace, "src"), workspace):
         if os.path.isdir(folder):
             sys.path.insert(0, folder)
@@ -50,7 +55,6 @@ def run(job: dict[str, Any], workspace: str, channel: Channel, ready: pytest.Ses
     if ready is not None and is_plain(job):
         status = _go_on(ready)
     else:
-        preload(_mentions_hypothesis(job))
         status = _from_the_start(_arguments(job, workspace, suite), listener)
     channel.send({"e": "finish", "status": status})
 
@@ -79,7 +83,7 @@ def _go_on(session: pytest.Session) -> int:
     capture.suspend_global_capture()
     stderr = config.stash.get(fault_handler_stderr_fd_key, None)
     if stderr is not None:
-        os.dup2(2, stderr)  # a crash is to be told to this job's stderr
+        os.dup2(2, stderr, inheritable=False)  # a crash is to be told to this job's stderr
         faulthandler.enable(file=stderr)
     try:
         session.exitstatus = _main(config, session) or pytest.ExitCode.OK

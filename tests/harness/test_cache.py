@@ -125,7 +125,9 @@ from harness.cache import key_of
 from harness.verify import prepare
 
 suite = Suite(cases=(Case(call="solution.f", expected={"alpha", "beta", "gamma", "delta"}),))
-print(key_of(prepare(Submission.from_code(""), suite, Limits(), Environment(), 0), suite, "bubblewrap", "1"))
+submission = Submission.from_code("")
+job = prepare(submission, suite, Limits(), Environment(), 0)
+print(key_of(submission, suite, job, "bubblewrap", "1"))
 """
 
 

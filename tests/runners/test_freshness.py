@@ -669,6 +669,17 @@ def test_the_memory_holds_nothing_of_earlier_jobs(runner, first):
     assert searching.judged.verdict == "passed", searching
 
 
+def test_what_earlier_jobs_told_does_not_count(bubblewrap_runner, monkeypatch):
+    """
+    A job may tell as much as it may; what those before it told is not added to that.
+    """
+    monkeypatch.setattr(session, "MOST_EVENT_BYTES", 150_000)
+    talks = "\n".join(f"def test_{n}():\n    print('x' * 30_000)\n    assert 0" for n in range(3))
+    seen = in_turn(bubblewrap_runner, talks, talks, talks)
+
+    assert [each.judged.verdict for each in seen] == ["failed"] * 3
+
+
 # --- doubt ----------------------------------------------------------------------
 
 

@@ -347,13 +347,6 @@ PLAIN: dict[str, dict[str, str] | str] = {
             raise Exception([str(p) for p in (config.rootpath, config.inipath, config.invocation_params.dir,
                 os.getcwd(), request.session.startpath, request.path, request.node.nodeid, request.session.name)])
     """,
-    "plugins": """
-        def test_it(request):
-            names = [name for name, plugin in request.config.pluginmanager.list_name_plugin() if plugin]
-            raise Exception(sorted(name for name in names if not name.isdigit()))
-    """,
-    "arguments": "import sys\ndef test_it(): raise Exception(sys.argv)",
-    "arguments as pytest has them": "def test_it(request): raise Exception(request.config.invocation_params.args)",
     "cache": """
         def test_it(cache, request):
             assert cache.get("a/b", 1) == 1
