@@ -214,15 +214,15 @@ class Work:
         parts = [part for part, wanted in (("cases", self.job["calls"]), ("pytest", self.job["pytest"])) if wanted]
         for index, part in enumerate(parts):
             if index:
-                self._clean_up()
+                self._clean_up(leaving=False)
             self.host.send({"type": "end", "part": part, "evidence": self._run(part)})
-        if not self.job["last"]:
-            self._clean_up()
+        if not self.job["last"] and self.clean:
+            self._clean_up(leaving=True)
         self.host.send({"type": "done", "clean": self.clean})
 
-    def _clean_up(self) -> None:
+    def _clean_up(self, *, leaving: bool) -> None:
         """Else a file that one process wrote could configure the next: a conftest.py, for instance."""
-        self.clean = cleaning.clean(self.settings) and self.clean
+        self.clean = cleaning.clean(self.settings, leaving=leaving) and self.clean
 
     def _run(self, part: str) -> dict[str, Any]:
         """Run one part to its end, in as many processes as tests that would not stop ask for."""
@@ -241,7 +241,7 @@ class Work:
                 return evidence
             finished |= run.finished | {run.current}
             self._report_stuck(part, run, evidence)
-            self._clean_up()
+            self._clean_up(leaving=False)
             restarts += 1
 
     def _report_stuck(self, part: str, run: Run, evidence: dict[str, Any]) -> None:
