@@ -255,7 +255,7 @@ class Pool:
         """Get in line, and see that enough are being made for all who wait."""
         future: asyncio.Future[_Sandbox] = asyncio.get_running_loop().create_future()
         shelf.waiting.append(future)
-        if shelf.preparing < len(shelf.waiting):
+        if shelf.preparing < sum(not waiter.done() for waiter in shelf.waiting):  # some may have given up
             self._prepare(shelf)
         return future
 
