@@ -321,7 +321,7 @@ async def test_no_more_than_the_cap_are_in_use(watched):
     async with Pool(watched, size=2, most=2, freshness="fork") as pool:
         await asyncio.gather(*[one(number) for number in range(8)])
 
-    assert served == list(range(8))
+    assert all(abs(place - number) <= 1 for place, number in enumerate(served)), served  # two are served at once
     assert most == 2
 
 
