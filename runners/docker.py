@@ -303,7 +303,7 @@ class _Sandbox:
 def _settings(engine: Engine, environment: Environment) -> GuestSettings:
     root, version = "/sys/fs/cgroup", engine.cgroup if _shows_cgroups(engine, environment) else ""
     folders = {
-        "1": {name: f"{root}/{name}" for name in ("memory", "pids", "cpuacct")},
+        "1": {name: f"{root}/{name}" for name in ("memory", "pids")},
         "2": {"unified": root},
     }
     return GuestSettings(

@@ -23,7 +23,7 @@ from pathlib import Path
 from . import interpreter
 from .contract import RunnerUnavailable
 
-__all__ = ["cache_folder", "ensure", "pip_install"]
+__all__ = ["cache_folder", "ensure", "locked", "pip_install"]
 
 RECIPE = 2
 """Raise it when the way of building changes; older environments are then not used."""
@@ -50,7 +50,7 @@ def ensure(runner: str, requirements: tuple[str, ...], progress: Progress | None
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(folder.with_suffix(".lock")):
+        with locked(folder.with_suffix(".lock")):
             if not folder.is_dir():
                 _build(runner, folder, requirements, progress or (lambda line: None))
     except OSError as exc:
@@ -68,7 +68,8 @@ def _name(requirements: tuple[str, ...]) -> str:
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Only one process at a time is inside."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

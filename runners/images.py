@@ -12,7 +12,6 @@ Docker's own exceptions pass through here; the caller translates them.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import platform
@@ -202,8 +201,7 @@ def _lock(name: str) -> Iterator[None]:
     """Only one process at a time builds an image; the others then find it."""
     folder = environments.cache_folder() / "images"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{name.rpartition(':')[2]}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with environments.locked(folder / f"{name.rpartition(':')[2]}.lock"):
         yield
 
 

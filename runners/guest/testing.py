@@ -161,10 +161,6 @@ def _capture(config: pytest.Config) -> CaptureManager:
     return found
 
 
-def failures_path(exc: ConftestImportFailure, describe: failures.Describer) -> str:
-    return describe.relative(str(exc.path)) or "conftest.py"
-
-
 def _arguments(job: dict[str, Any], workspace: str, suite: list[str]) -> list[str]:
     path, settings = _configuration(workspace, suite)
     arguments = ["--rootdir=" + workspace, "--confcutdir=" + workspace, "-c", path, "--color=no"]
