@@ -85,7 +85,7 @@ def create(limits: Limits) -> Cgroup | None:
 
 def _set_limits(cgroup: Cgroup, limits: Limits) -> None:
     memory = (limits.memory_mb + limits.disk_mb + OVERHEAD_MB) * 1024 * 1024
-    processes = limits.processes + 3  # bwrap's two and the supervisor
+    processes = limits.processes + 5  # bwrap's two, the supervisor and its two zygotes
     if cgroup.version == 2:
         folder = cgroup.folders["unified"]
         (folder / "memory.max").write_text(str(memory))

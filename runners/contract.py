@@ -146,6 +146,8 @@ class Job:
     suite: Mapping[str, bytes]
     calls: tuple[dict[str, Any], ...] = ()
     """Declarative cases without their expectations, in `guest/values.py` notation."""
+    seat: str = "in_process"
+    """Where the tests' candidate runs: `in_process`, with pytest, or `separate`, in a process of its own."""
     workers: int = 0
     options: tuple[str, ...] = ()
     seed: int = 0
@@ -179,6 +181,9 @@ class Evidence(Value):
     """What was wrong with the event stream, if it was not our plugin that wrote to it."""
     restarts: int = 0
     """Times that the run went on in a new process after a test that would not stop."""
+    candidates: tuple[dict[str, Any], ...] = ()
+    """In the separate seat, how each candidate process ended: `exit_code`, `signal`, for what it was
+    `stopped` (None: it ended by itself), `during` which test, and its `stack` if it was asked for it."""
 
 
 class Autopsy(Value):
@@ -212,7 +217,7 @@ class GuestSettings:
     cgroup: Mapping[str, str] = field(default_factory=dict)
     """Controller → directory, as seen from inside; empty: measure through /proc."""
     uids: int = 1
-    """How many user ids from `uid` on are ours to give; each job gets the next one."""
+    """How many user ids from `uid` on are ours to give; each job gets the next two."""
     scratch: tuple[str, ...] = ("/dev/shm",)
     """Other places that a job may write to, and that are emptied after it."""
     private: bool = True

@@ -1,4 +1,4 @@
-"""A container per sandbox, through testcontainers.
+"""A container per sandbox, through the client of testcontainers.
 
 **The stream.** The guest speaks over the container's own stdin and stdout, attached
 before the container starts: a guest that dies at once is still heard. Its stdin
@@ -7,12 +7,13 @@ closes with our end of the stream, so when we are killed the guest ends by itsel
 **Users.** The supervisor is the container's root, with only the capabilities that
 it takes to become another user for the candidate and to kill that user's processes.
 
-**Leftovers.** testcontainers would start Ryuk, a second container that removes
+**Leftovers.** testcontainers' own containers come with Ryuk, a second one that removes
 those of a dead process. Its image cannot be pulled everywhere and it wants the
-engine's socket, so our containers start without it, and without touching the
-setting that a caller may rely on for containers of their own. Instead each of
-ours names its owner in labels, and a sweep at entry and exit removes those whose
-owner is dead.
+engine's socket, so ours are made without it. Instead each of them names its owner
+in labels, and a sweep at entry and exit removes those whose owner is dead.
+
+**Cost.** A container is four questions to the engine: create, attach, start, remove.
+An image is looked for once.
 
 No exception of docker, testcontainers or requests leaves this module.
 """
@@ -25,13 +26,14 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, nullcontext, suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import requests
 from docker.errors import APIError, DockerException, NotFound
 from docker.types import LogConfig, Ulimit
-from testcontainers.core.container import DockerContainer
+from testcontainers.core.docker_client import DockerClient
 
 from . import guest, images, owners
 from .contract import (
@@ -52,6 +54,8 @@ __all__ = ["DockerRunner", "Engine", "build_image", "find_engine", "sweep"]
 WORKSPACE = "/job"
 OVERHEAD_MB = 96
 """Our own processes in the container; tmpfs pages are charged too, so `disk_mb` comes on top."""
+OUR_PROCESSES = 3
+"""The supervisor and its two zygotes."""
 SHARED_MEMORY_MB = 64
 OTHER_FOLDER_MB = 16
 MOST_CPUS = 4
@@ -93,6 +97,7 @@ class DockerRunner:
         self._host = host
         self._progress = progress
         self._engine: Engine | None = None
+        self._images: dict[str, _Image] = {}
 
     async def __aenter__(self) -> Self:
         self._engine = await find_engine(self._host)
@@ -113,11 +118,16 @@ class DockerRunner:
     @asynccontextmanager
     async def open(self, environment: Environment, limits: Limits) -> AsyncIterator[Sandbox]:
         assert self._engine is not None, "use `async with DockerRunner() as runner`"
-        engine = self._engine
-        image = await asyncio.to_thread(self._image, engine, environment)
-        container = await asyncio.to_thread(_container, engine, image, environment, limits)
+        engine, key = self._engine, environment.model_dump_json()
+        if key not in self._images:
+            self._images[key] = await asyncio.to_thread(self._image, engine, environment)
+        container = _Container(engine, self._images[key])
         try:
-            await _to_the_end(asyncio.to_thread(container.start))
+            try:
+                await _to_the_end(asyncio.to_thread(container.start, environment, limits))
+            except RunnerUnavailable:
+                self._images.pop(key, None)  # it may be that which is gone
+                raise
             reader, writer = await asyncio.open_connection(sock=container.stream)
             isolation, settings = _isolation(engine, environment, limits), _settings(engine, environment)
             try:
@@ -127,9 +137,27 @@ class DockerRunner:
         finally:
             await _to_the_end(asyncio.to_thread(container.stop))
 
-    def _image(self, engine: Engine, environment: Environment) -> str:
+    def _image(self, engine: Engine, environment: Environment) -> _Image:
         with translated("get the image"), connected(engine) as client:
-            return images.ensure(client, environment, self._progress)
+            name = images.ensure(client, environment, self._progress)
+            if environment.image is None:
+                return _Image(name, (), ours=True)
+            about = client.images.get(name).attrs["Config"]
+            return _Image(name, tuple(about.get("Volumes") or ()), ours=images.LABEL in (about.get("Labels") or {}))
+
+
+@dataclass(frozen=True)
+class _Image:
+    name: str
+    volumes: tuple[str, ...]
+    ours: bool
+
+    def writable_folders(self, engine: Engine, environment: Environment) -> Iterator[str]:
+        """Where something could be written past the disk limit, unless we put a small tmpfs there."""
+        yield from self.volumes
+        # In our image /tmp is a part of the workspace; but gVisor mounts one of its own, without a limit.
+        if not self.ours or not _shows_cgroups(engine, environment):
+            yield "/tmp"
 
 
 def sweep(engine: Engine) -> None:
@@ -151,98 +179,81 @@ def _remove(client: Any, container: str) -> None:
             client.api.wait(container, condition="removed")  # someone else is at it
 
 
-class _Container(DockerContainer):
-    """Attached before it starts, and unknown to Ryuk."""
+class _Container:
+    """Attached before it starts."""
 
-    stream: socket.socket | None = None
+    def __init__(self, engine: Engine, image: _Image) -> None:
+        self._engine, self._image = engine, image
+        self.name = f"reproof-{uuid.uuid4().hex}"
+        # docker-py keeps a connection for each address that it asks: a client for each container.
+        self.client = DockerClient(**engine.options).client
+        self._api = self.client.api
+        self.stream: socket.socket | None = None
 
-    def start(self) -> Self:
-        client = self.get_docker_client()
+    def start(self, environment: Environment, limits: Limits) -> None:
         with translated("create the container"):
-            self._container = client.create(
-                self.image,
-                command=self._command,
-                environment=self.env,
-                name=self._name,
-                tmpfs=self.tmpfs,
-                **self._kwargs,
+            self._api.create_container(
+                self._image.name,
+                list(guest.COMMAND),
+                name=self.name,
+                entrypoint=["python"],
+                environment={name: value for name, value in guest.VARIABLES.items() if name != "PATH"},
+                working_dir="/",
+                user="0:0",
+                labels=owners.labels(),
+                hostname="sandbox",
+                stdin_open=True,
+                healthcheck={"test": ["NONE"]},
+                use_config_proxy=False,
+                host_config=self._restrictions(environment, limits),
             )
-            self.stream = _attach(self._container)
+            self.stream = self._attach()
         with translated("start the container", silent=RunnerLost):
-            client.start(self._container)
-        return self
+            self._api.start(self.name)
 
-    def stop(self, force: bool = True, delete_volume: bool = True) -> None:
+    def _restrictions(self, environment: Environment, limits: Limits) -> Any:
+        """All that is asked of the engine to keep the container small and alone."""
+        engine = self._engine
+        memory = limits.memory_mb + limits.disk_mb + OVERHEAD_MB
+        other = f"size={min(limits.disk_mb, OTHER_FOLDER_MB)}m,mode=1777,exec"
+        folders = dict.fromkeys(self._image.writable_folders(engine, environment), other)
+        return self._api.create_host_config(
+            runtime=environment.runtime,
+            init=False,
+            log_config=LogConfig(type="none"),
+            network_mode="none",
+            ipc_mode="private",
+            cgroupns="private",
+            read_only=True,
+            tmpfs={WORKSPACE: f"size={limits.disk_mb}m,mode=1777,exec", **folders},
+            cap_drop=["ALL"],
+            cap_add=CAPABILITIES,
+            security_opt=["no-new-privileges"],
+            mem_limit=f"{memory}m",
+            memswap_limit=f"{memory}m",
+            shm_size=f"{min(limits.disk_mb, SHARED_MEMORY_MB)}m",
+            pids_limit=limits.processes + (OUR_PROCESSES if _shows_cgroups(engine, environment) else OTHER_THREADS),
+            nano_cpus=min(engine.cpus, MOST_CPUS) * 1_000_000_000,
+            ulimits=[Ulimit(name="core", soft=0, hard=0)],
+        )
+
+    def _attach(self) -> socket.socket:
+        raw = self._api.attach_socket(self.name, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+        stream = socket.socket(fileno=os.dup(raw.fileno()))
+        raw._response.close()
+        return stream
+
+    def stop(self) -> None:
         """Kill it and remove it, also where we never heard whether it was created."""
-        client = self.get_docker_client().client
-        failed = translated(f"remove the container {self._name}", refused=RunnerLost, silent=RunnerLost)
-        with failed, closing(client), self.stream or nullcontext():
-            _remove(client, str(self._name))
+        failed = translated(f"remove the container {self.name}", refused=RunnerLost, silent=RunnerLost)
+        with failed, closing(self.client), self.stream or nullcontext():
+            _remove(self.client, self.name)
 
     def state(self, seconds: int) -> Mapping[str, Any]:
         """How it ended, once it has; it gets some seconds for that."""
-        api = self.get_docker_client().client.api
         with suppress(requests.RequestException):
-            api.wait(self._name, timeout=seconds)
-        return dict(api.inspect_container(self._name)["State"])
-
-
-def _attach(container: Any) -> socket.socket:
-    raw = container.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-    stream = socket.socket(fileno=os.dup(raw.fileno()))
-    raw._response.close()
-    return stream
-
-
-def _container(engine: Engine, image: str, environment: Environment, limits: Limits) -> _Container:
-    """Everything that is asked of the engine for one sandbox. Nothing is created yet."""
-    memory = limits.memory_mb + limits.disk_mb + OVERHEAD_MB
-    container = _Container(image, docker_client_kw=engine.options)
-    container.image = image  # without the prefix that testcontainers may be told to put before names
-    container.with_name(f"reproof-{uuid.uuid4().hex}")
-    container.with_command(list(guest.COMMAND))
-    container.with_envs(**{name: value for name, value in guest.VARIABLES.items() if name != "PATH"})
-    container.with_tmpfs_mount(WORKSPACE, f"size={limits.disk_mb}m,mode=1777,exec")
-    for folder in _other_folders(container, image, engine, environment):
-        container.with_tmpfs_mount(folder, f"size={min(limits.disk_mb, OTHER_FOLDER_MB)}m,mode=1777,exec")
-    return container.with_kwargs(
-        entrypoint=["python"],
-        working_dir="/",
-        user="0:0",
-        labels=owners.labels(),
-        hostname="sandbox",
-        stdin_open=True,
-        init=False,
-        healthcheck={"test": ["NONE"]},
-        log_config=LogConfig(type="none"),
-        network="none",
-        ipc_mode="private",
-        cgroupns="private",
-        read_only=True,
-        cap_drop=["ALL"],
-        cap_add=CAPABILITIES,
-        security_opt=["no-new-privileges"],
-        runtime=environment.runtime,
-        mem_limit=f"{memory}m",
-        memswap_limit=f"{memory}m",
-        shm_size=f"{min(limits.disk_mb, SHARED_MEMORY_MB)}m",
-        pids_limit=limits.processes + (2 if _shows_cgroups(engine, environment) else OTHER_THREADS),
-        nano_cpus=min(engine.cpus, MOST_CPUS) * 1_000_000_000,
-        ulimits=[Ulimit(name="core", soft=0, hard=0)],
-    )
-
-
-def _other_folders(container: _Container, image: str, engine: Engine, environment: Environment) -> Iterator[str]:
-    """Where something could be written past the disk limit, unless we put a small tmpfs there."""
-    ours = environment.image is None
-    if not ours:
-        with translated("inspect the image"):
-            about = container.get_docker_client().client.images.get(image).attrs["Config"]
-        yield from about.get("Volumes") or ()
-        ours = images.LABEL in (about.get("Labels") or {})
-    # In our image /tmp is a part of the workspace; but gVisor mounts one of its own, without a limit.
-    if not ours or not _shows_cgroups(engine, environment):
-        yield "/tmp"
+            self._api.wait(self.name, timeout=seconds)
+        return dict(self._api.inspect_container(self.name)["State"])
 
 
 class _Sandbox:

@@ -25,11 +25,11 @@ from .contract import RunnerUnavailable
 
 __all__ = ["cache_folder", "ensure", "locked", "pip_install"]
 
-RECIPE = 2
+RECIPE = 3
 """Raise it when the way of building changes; older environments are then not used."""
 
-USERS = range(1000, 1000 + 256)
-"""The ids that a sandbox's jobs have, one after the other; all of them are called `sandbox`."""
+USERS = range(1000, 1000 + 1024)
+"""The ids that a sandbox's jobs have, two for each; all of them are called `sandbox`."""
 
 Progress = Callable[[str], None]
 

@@ -31,8 +31,10 @@ __all__ = ["Freshness", "Lease", "Pool"]
 
 Freshness = Literal["sandbox", "fork"]
 
-JOBS_PER_SANDBOX = 200
+JOBS_PER_SANDBOX = 500
 IDLE_SECONDS = 300.0
+RETURN_SECONDS = 0.1
+"""Cleaning takes a few milliseconds, unless a job has made much to clean; then another is made instead."""
 _Key = tuple[str, int, int, int]
 
 
@@ -96,6 +98,14 @@ class _Shelf:
     ready: deque[_Sandbox] = field(default_factory=deque)
     waiting: deque[asyncio.Future[_Sandbox]] = field(default_factory=deque)
     preparing: int = 0
+    leased: int = 0
+    returning: int = 0
+    """Being cleaned after a job; they are expected back."""
+
+    @property
+    def short(self) -> int:
+        """How many more than are on their way are waited for by someone who has not given up."""
+        return sum(not waiter.done() for waiter in self.waiting) - self.preparing - self.returning
 
     def next_in_line(self) -> asyncio.Future[_Sandbox] | None:
         while self.waiting:
@@ -213,11 +223,14 @@ class Pool:
                 sandbox, hit = await self._take(shelf)
                 self._on_taken(hit, time.perf_counter() - asked)
                 done = False
+                shelf.leased += 1
                 try:
                     yield Lease(sandbox.guest, self.freshness, hit)
                     done = True
                 finally:
+                    shelf.leased -= 1
                     if done:
+                        shelf.returning += self.freshness == "fork"
                         self._start(self._after(shelf, sandbox))
                     else:  # it failed or was cancelled: nobody may see a sandbox in that state
                         await asyncio.shield(self._discard(sandbox))
@@ -255,7 +268,7 @@ class Pool:
         """Get in line, and see that enough are being made for all who wait."""
         future: asyncio.Future[_Sandbox] = asyncio.get_running_loop().create_future()
         shelf.waiting.append(future)
-        if shelf.preparing < sum(not waiter.done() for waiter in shelf.waiting):  # some may have given up
+        if shelf.short > 0:
             self._prepare(shelf)
         return future
 
@@ -299,11 +312,28 @@ class Pool:
             self._put(shelf, sandbox)
 
     async def _after(self, shelf: _Shelf, sandbox: _Sandbox) -> None:
-        if self.freshness == "fork" and await self._is_clean(sandbox):
+        if self.freshness == "fork" and await self._returned(shelf, sandbox):
             self._put(shelf, sandbox)
         else:
+            self._refill(shelf)  # the next one starts while this one is removed
             await self._discard(sandbox)
-        if len(shelf.ready) + shelf.preparing < self._size and not self._closed:
+
+    async def _returned(self, shelf: _Shelf, sandbox: _Sandbox) -> bool:
+        """Whether it may be handed out again. Who waits for it meanwhile does so for a moment only."""
+        cleaning = asyncio.create_task(self._is_clean(sandbox))
+        try:
+            await asyncio.wait([cleaning], timeout=RETURN_SECONDS)
+            shelf.returning -= 1
+            if not cleaning.done() and shelf.short > 0:
+                self._prepare(shelf)
+            return await cleaning
+        finally:
+            cleaning.cancel()
+
+    def _refill(self, shelf: _Shelf) -> None:
+        """Have as many ready as there should be, and one for each who waits."""
+        back = shelf.returning + shelf.leased if self.freshness == "fork" else 0
+        while not self._closed and (shelf.short > 0 or len(shelf.ready) + shelf.preparing + back < self._size):
             self._prepare(shelf)
 
     async def _is_clean(self, sandbox: _Sandbox) -> bool:

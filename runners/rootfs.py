@@ -19,7 +19,7 @@ from . import interpreter
 __all__ = ["COMPILE", "PATH", "SANDBOX_UID", "fill", "plain"]
 
 SANDBOX_UID = 10001
-USER_IDS = 256
+USER_IDS = 1024
 """Jobs of a sandbox have this id and the next ones, one after the other; all are called `sandbox`."""
 PATH = "/usr/local/bin:/usr/bin:/bin"
 WHEN = 946_684_800

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -30,6 +31,8 @@ GRACE_SECONDS = 30
 """How long past `wall_seconds` a guest may be silent: it has to kill and count what is left."""
 CLEAN_SECONDS = 30
 PING_SECONDS = 5
+HARDENED = True
+"""False only to measure what it costs."""
 MOST_EVENT_BYTES = 512 * 1024 * 1024
 
 
@@ -92,9 +95,10 @@ class Guest:
         self._wire.received = 0
         clock = time.perf_counter
         begun = clock()
-        await self.sandbox.write(b"J" + frames.encode({**_message(job), "last": last}))
+        key = secrets.token_hex(16)
+        await self.sandbox.write(_message(job, key, last))
         sent = clock()
-        events, parts, first_test = await self._listen(job, on_event)
+        events, parts, first_test = await self._listen(job, _Seals(key), on_event)
         ended = clock()
         seconds = {
             **self._spent,
@@ -136,7 +140,7 @@ class Guest:
             )
 
     async def _listen(
-        self, job: Job, on_event: OnEvent | None
+        self, job: Job, seals: _Seals, on_event: OnEvent | None
     ) -> tuple[list[Event], dict[str, Evidence], float | None]:
         events: list[Event] = []
         parts: dict[str, Evidence] = {}
@@ -152,7 +156,7 @@ class Guest:
                 break
             kind = message.get("type")
             if kind == "event" and isinstance(message.get("event"), dict):
-                event = _readable(message["event"], message.get("part"))
+                event = seals.checked(message["event"], message.get("part"))
                 if first_test is None and event.get("e") == "start":
                     first_test = time.perf_counter()
                 events.append(event)
@@ -165,19 +169,56 @@ class Guest:
         return events, parts, first_test
 
 
-def _message(job: Job) -> dict[str, Any]:
-    return {
-        "type": "job",
-        "submission": _packed(job.submission),
-        "suite": _packed(job.suite),
+def _message(job: Job, key: str, last: bool) -> bytes:
+    """A job on the wire: how to run it, which the supervisor reads, and what is in it, which it passes on."""
+    about = {
+        "parts": [part for part, wanted in (("cases", job.calls), ("pytest", job.suite)) if wanted],
+        "seat": job.seat,
+        "workers": job.workers,
+        "limits": job.limits.model_dump(),
+        "last": last,
+    }
+    task = {
         "calls": list(job.calls),
-        "pytest": bool(job.suite),
         "workers": job.workers,
         "options": list(job.options),
         "seed": job.seed,
         "variables": job.environment.variables,
-        "limits": job.limits.model_dump(),
+        "limits": about["limits"],
+        "submitted": list(job.submission),
+        "hardened": HARDENED,
     }
+    pieces = (about, task, key, _packed(job.submission), _packed(job.suite))
+    return b"J" + b"".join(frames.seal(frames.dump(piece)) for piece in pieces)
+
+
+class _Seals:
+    """Whether events were sent by the guest's own code: only that has the key."""
+
+    def __init__(self, key: str) -> None:
+        self._seal = frames.Seal(key)
+        self._number = 0
+
+    def checked(self, event: Event, part: Any) -> Event:
+        """The event, readable; `{"e": "forged"}` in its place if it is not sealed."""
+        try:
+            if not self._is_ours(event):
+                return {"e": "forged", "part": part}
+            return _readable(event, part)
+        except RecursionError:
+            return {"e": "forged", "part": part}
+
+    def _is_ours(self, event: Event) -> bool:
+        seal = event.pop("s", None)
+        if event.get("e") == "stuck" and seal is None:
+            return True  # the supervisor's own word
+        if event.get("e") == "ready":
+            self._number = 0  # another process
+        number = event.pop("n", self._number)
+        if not isinstance(number, int) or number < self._number:
+            return False
+        self._number = number + 1
+        return bool(seal == self._seal.of(event, number))
 
 
 def _readable(event: Event, part: Any) -> Event:

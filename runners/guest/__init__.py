@@ -22,7 +22,8 @@ from typing import Any
 __all__ = ["COMMAND", "VARIABLES", "bundle"]
 
 _BOOT = """\
-import sys, os, zlib, json, types
+import gc, sys, os, zlib, json, types
+gc.disable()  # until all that is needed is imported: nothing of it is garbage
 sys.path[:] = [p for p in sys.path if p]
 def take(n):
     got = b""
@@ -31,7 +32,7 @@ def take(n):
         if not more: raise SystemExit("the host closed the stream before the guest was complete")
         got += more
     return got
-boot = json.loads(zlib.decompress(take(int.from_bytes(take(4), "big"))))
+boot, settings = (json.loads(zlib.decompress(take(int.from_bytes(take(4), "big")))) for _ in range(2))
 package = types.ModuleType("reproof_guest")
 package.__path__ = []
 sys.modules["reproof_guest"] = package
@@ -40,7 +41,7 @@ sys.modules["reproof_guest.importer"] = importer
 exec(compile(boot["sources"]["importer"], "<reproof_guest.importer>", "exec"), importer.__dict__)
 importer.install(boot["sources"], boot["compiled"], boot["magic"])
 from reproof_guest import supervisor
-supervisor.main(boot["settings"])
+supervisor.main(settings)
 """
 
 COMMAND = ("-s", "-u", "-c", _BOOT)
@@ -65,7 +66,6 @@ def _sources() -> dict[str, str]:
     return {path.stem: path.read_text("utf-8") for path in here.glob("*.py") if path.stem != "__init__"}
 
 
-@cache
 def _program() -> dict[str, Any]:
     """The guest's modules as source, for any Python, and compiled, for one like ours: a fifth of a start."""
     compiled = {name: compile(source, f"<reproof_guest.{name}>", "exec") for name, source in _sources().items()}
@@ -78,5 +78,14 @@ def _program() -> dict[str, Any]:
 
 def bundle(settings: Mapping[str, Any]) -> bytes:
     """What to write to the guest's stdin before anything else."""
-    packed = zlib.compress(json.dumps({**_program(), "settings": dict(settings)}).encode(), 1)
+    return _packed_program() + _packed(settings)
+
+
+@cache
+def _packed_program() -> bytes:
+    return _packed(_program())
+
+
+def _packed(data: Mapping[str, Any]) -> bytes:
+    packed = zlib.compress(json.dumps(dict(data)).encode(), 1)
     return len(packed).to_bytes(4, "big") + packed

@@ -1,13 +1,19 @@
 """What happens in a job's process before the first line of candidate code, and around it.
 
-In order: a session of its own, only the pipes that it needs, limits, no more
-privileges, a private workspace with the job's files. Then pytest, or the cases.
+In order: its job, a session of its own, only the pipes that it needs, limits, no more
+privileges, a private workspace with the job's files. Then what its role is:
+
+    cases       calls what the cases name
+    pytest      runs the suite, with the submission in the same interpreter
+    judge       runs the suite, and reaches the submission through a candidate
+    candidate   holds the submission, and answers a judge
 """
 
 from __future__ import annotations
 
 import base64
 import faulthandler
+import json
 import os
 import random
 import signal
@@ -19,7 +25,7 @@ from typing import TYPE_CHECKING
 from . import frames, privileges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -29,74 +35,116 @@ SIGNAL_TIME = signal.SIGRTMIN + 5  # "this test has had its time"; raised as an 
 SIGNAL_STACK = signal.SIGRTMIN + 6  # "where are you?"; answered by faulthandler, in C
 
 
-def folders(settings: dict[str, Any]) -> list[str]:
-    """Where a job works, keeps temporary files and is at home."""
-    return [os.path.join(settings["workspace"], name) for name in ("work", "tmp", "home")]
+def folders(role: str, settings: dict[str, Any]) -> list[str]:
+    """Where such a process works, keeps temporary files and is at home."""
+    root = settings["workspace"]
+    # Tests run in the same folder in either seat, which is the one that pytest's session is prepared for.
+    work = os.path.join(root, "candidate" if role == "candidate" else "work")
+    others = os.path.join(root, "judge") if role == "judge" else root
+    return [work, os.path.join(others, "tmp"), os.path.join(others, "home")]
 
 
 preloaded: set[str] = set()
 """Top-level modules that are here only because someone may need them."""
 
 
+def note_preloads(needed: set[str]) -> None:
+    """All that was imported since these were."""
+    preloaded.update(name.partition(".")[0] for name in set(sys.modules) - needed)
+
+
+judges_modules: list[str] = []
+"""Modules inside of packages that only a judge needs: where there is none, their packages do not have them."""
+
+
+def note_judges_modules(others: set[str]) -> None:
+    inside = (name for name in set(sys.modules) - others if "." in name)
+    judges_modules.extend(name for name in inside if name.partition(".")[0] != __name__.partition(".")[0])
+
+
+def _without_judges_modules() -> None:
+    """What a test has not imported is not there, as in an interpreter that has imported nothing beforehand."""
+    for name in judges_modules:
+        package, _, attribute = name.rpartition(".")
+        del sys.modules[name]
+        vars(sys.modules[package]).pop(attribute, None)
+
+
+NOT_FOR_SUBMISSIONS = frozenset(getattr(sys, "stdlib_module_names", ())) | {
+    *("_pytest", "pytest", "pluggy", "hypothesis", "_hypothesis_pytestplugin", "_hypothesis_globals"),
+    *("pytest_asyncio", "xdist", "execnet", "reproof_guest"),
+}
+"""What tests are run with. A suite may have a module of such a name; a submission's does not take its place."""
+
+
+def _own(files: list[list[str]]) -> set[str]:
+    return {path.removeprefix("src/").partition("/")[0].removesuffix(".py") for path, _ in files}
+
+
+def claimed(job: dict[str, Any]) -> frozenset[str]:
+    """Names of what tests are run with that the submission has files for, and the suite has not."""
+    return frozenset((_own(job["submission"]) & NOT_FOR_SUBMISSIONS) - _own(job["suite"]))
+
+
 def forget_namesakes(job: dict[str, Any]) -> None:
     """A module of the job that has the name of one that we imported beforehand is the one that is meant."""
-    own = {
-        path.removeprefix("src/").partition("/")[0].removesuffix(".py") for path, _ in job["submission"] + job["suite"]
-    }
+    own = (_own(job["submission"]) | _own(job["suite"])) - claimed(job)
     for name in own & preloaded:
         for loaded in [loaded for loaded in sys.modules if loaded.partition(".")[0] == name]:
             del sys.modules[loaded]
 
 
 class Channel:
-    """The way out for events: numbered, so that nothing can be slipped in unseen."""
+    """The way out for events: numbered and sealed, so that nothing can be slipped in unseen.
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._sent = 0
-        self._owner = os.getpid()
+    `hold` says an event with the next one: each write wakes two others, and costs as much as a small
+    test. Only for what no candidate code can follow before that, or what would not be missed. `flush`
+    says what is held, and `send` both.
+    """
+
+    def __init__(self, fd: int, key: str) -> None:
+        self.hold, self.flush = _ways_out(fd, frames.Seal(key))
 
     def send(self, event: dict[str, Any]) -> None:
-        if os.getpid() != self._owner:
-            return  # a forked copy of the test process has nothing to report
-        event["n"] = self._sent
-        self._sent += 1
-        data = memoryview(frames.encode(event))
-        while data:
-            data = data[os.write(self._fd, data) :]
+        self.hold(event)
+        self.flush()
+
+
+def _ways_out(fd: int, seal: frames.Seal) -> tuple[Callable[[dict[str, Any]], None], Callable[[], None]]:
+    """They hold what they need themselves: no descriptor, counter or function is an attribute of anything."""
+    getpid, write, encode, seal_of = os.getpid, os.write, frames.encode, seal.of
+    owner = getpid()
+    number = 0
+    held = b""
+
+    def hold(event: dict[str, Any]) -> None:
+        nonlocal number, held
+        event["s"] = seal_of(event, number)
+        event["n"] = number
+        number += 1
+        held += encode(event)
+
+    def flush() -> None:
+        nonlocal held
+        data, held = held, b""
+        while data and getpid() == owner:  # a forked copy of the test process has nothing to report
+            data = data[write(fd, data) :]
+
+    return hold, flush
 
 
 def run(
-    part: str,
-    job: dict[str, Any],
-    settings: dict[str, Any],
-    ends: Mapping[str, int],
-    shut: Iterable[int],
-    ready: pytest.Session | None,
+    role: str, uid: int | None, ends: Mapping[str, int], settings: dict[str, Any], ready: pytest.Session | None
 ) -> NoReturn:
     """Never returns."""
     status = 70
     try:
         os.setsid()
-        _arrange_pipes(ends, shut)
+        job = _read_job(ends["job"])
+        _arrange_pipes(ends)
         _reset_signals(ends["stack"])
-        workspace = _prepare(job, settings)
-        channel = Channel(ends["events"])
-        _write_files(job["suite"], workspace)
-        channel.send({"e": "ready"})  # from here on it is the candidate's doing
-        try:
-            _write_files(job["submission"], workspace)
-        except OSError as exc:
-            channel.send({"e": "misfit", "errno": exc.errno, "message": str(exc)})
-            raise
-        if part == "cases":
-            from . import calls
-
-            calls.run(job, workspace, channel)
-        else:
-            from . import testing
-
-            testing.run(job, workspace, channel, ready)
+        workspace = _prepare(role, uid, job, settings)
+        _ROLES[role](job, workspace, ends, ready)
         status = 0
     except BaseException:
         import traceback
@@ -112,16 +160,64 @@ def run(
         os._exit(status)
 
 
-def _arrange_pipes(ends: Mapping[str, int], shut: Iterable[int]) -> None:
-    for fd in shut:
-        os.close(fd)
+def _cases(job: dict[str, Any], workspace: str, ends: Mapping[str, int], ready: pytest.Session | None) -> None:
+    from . import calls
+
+    calls.run(job, workspace, _with_files(job, workspace, ends))
+
+
+def _pytest(job: dict[str, Any], workspace: str, ends: Mapping[str, int], ready: pytest.Session | None) -> None:
+    from . import testing
+
+    _without_judges_modules()
+    testing.run(job, workspace, _with_files(job, workspace, ends), ready)
+
+
+def _judge(job: dict[str, Any], workspace: str, ends: Mapping[str, int], ready: pytest.Session | None) -> None:
+    from . import judging
+
+    channel = _with_files(job, workspace, ends)
+    judging.run(job, workspace, channel, ready, ends["requests"], ends["answers"], ends["control"])
+
+
+def _candidate(job: dict[str, Any], workspace: str, ends: Mapping[str, int], ready: pytest.Session | None) -> None:
+    from . import candidate
+
+    _write_files(job["submission"], workspace)
+    candidate.serve(job, workspace, ends["requests"], ends["answers"])
+
+
+_ROLES = {"cases": _cases, "pytest": _pytest, "judge": _judge, "candidate": _candidate}
+
+
+def _with_files(job: dict[str, Any], workspace: str, ends: Mapping[str, int]) -> Channel:
+    """The channel for events, when the job's files are in place."""
+    channel = Channel(ends["events"], job.pop("key"))
+    _write_files(job["suite"], workspace)
+    channel.send({"e": "ready"})  # from here on it is the candidate's doing
+    try:
+        _write_files(job["submission"], workspace)
+    except OSError as exc:
+        channel.send({"e": "misfit", "errno": exc.errno, "message": str(exc)})
+        raise
+    return channel
+
+
+def _read_job(fd: int) -> dict[str, Any]:
+    with open(fd, "rb") as file:
+        file.seek(0)
+        task, key, submission, suite, finished = (json.loads(line) for line in file)
+    return dict(task, key=key, submission=submission, suite=suite, finished=finished)
+
+
+def _arrange_pipes(ends: Mapping[str, int]) -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(ends["stdout"], 1)
     os.dup2(ends["stderr"], 2)
     for fd in (null, ends["stdout"], ends["stderr"]):
         os.close(fd)
-    _own_descriptors({ends["events"], ends["stack"]})
+    _own_descriptors({fd for name, fd in ends.items() if name not in ("job", "stdout", "stderr")})
     sys.stdin = open(0, closefd=False)
     sys.stdout = sys.__stdout__ = open(  # type: ignore[misc]
         1, "w", buffering=1, closefd=False, errors="backslashreplace"
@@ -151,11 +247,15 @@ def _reset_signals(stack_fd: int) -> None:
     faulthandler.register(SIGNAL_STACK, file=stack_fd, all_threads=True)
 
 
-def _prepare(job: dict[str, Any], settings: dict[str, Any]) -> str:
-    privileges.give_up(job["limits"], settings)
-    workspace, temporary, home = folders(settings)
-    for folder in (workspace, temporary, home):
-        os.makedirs(folder, exist_ok=True)
+def _prepare(role: str, uid: int | None, job: dict[str, Any], settings: dict[str, Any]) -> str:
+    privileges.give_up(job["limits"], settings, uid, trusted=role == "judge")
+    workspace, temporary, home = folders(role, settings)
+    if role == "judge":
+        for folder in (workspace, os.path.dirname(home), temporary, home):
+            os.mkdir(folder, 0o700)
+    else:
+        for folder in (workspace, temporary, home):
+            os.makedirs(folder, exist_ok=True)
     os.environ.clear()
     os.environ.update(_variables(job, temporary, home))
     time.tzset()

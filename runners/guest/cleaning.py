@@ -1,8 +1,9 @@
 """Leaves nothing of a job for the next one in the same sandbox; says so if it cannot be sure.
 
-A job's processes are dead by now. What can outlive them: files in the places that
-it may write to, and IPC objects. They are removed by a short-lived process that has
-the job's user id. (Keyrings could, too: `privileges.py` keeps candidates from them.)
+What can outlive a job's processes: files in the places that it may write to, and IPC
+objects. They are removed with the rights of the job's own user, so whatever a job has
+prepared for the one who cleans up, nothing happens that it could not have done itself.
+(Keyrings could outlive it, too: `privileges.py` keeps candidates from them.)
 """
 
 from __future__ import annotations
@@ -10,41 +11,57 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import signal
 import stat
 from typing import TYPE_CHECKING
 
+from . import privileges
+from .meter import process_table, processes
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from typing import Any
 
 
 _IPC = {"shm": "shmctl", "sem": "semctl", "msg": "msgctl"}
 
 
-def clean(settings: dict[str, Any], *, leaving: bool) -> bool:
-    """Remove what the job left behind; True if nothing is there any more.
+def clean(settings: dict[str, Any], users: Collection[int], staff: Collection[int]) -> bool:
+    """Remove what a job's users left behind; True if nothing is there any more."""
+    for uid in users or (None,):
+        remove(settings, uid)
+    return _is_clean(settings, staff)
 
-    `leaving`: this process has nothing else to do, and can become the job's user for it.
-    """
-    if leaving:
-        _remove_all(settings)
-    else:
-        pid = os.fork()
-        if pid == 0:
+
+def remove(settings: dict[str, Any], uid: int | None) -> None:
+    """Remove what one user left behind, as far as that goes."""
+    with privileges.acting_as(uid, settings["bystander"]):
+        try:
+            if uid is not None:
+                os.kill(-1, signal.SIGKILL)  # should one have been fast enough not to be seen: now none is
             _remove_all(settings)
-            os._exit(0)
-        os.waitpid(pid, 0)
-    return _is_clean(settings)
+        except Exception:
+            pass  # whether it worked is looked up, not assumed
+
+
+def remove_candidate(settings: dict[str, Any], uid: int | None) -> None:
+    """The same for a candidate whose judge goes on; where there is one user for both, by where its files are."""
+    if uid is not None:
+        return remove(settings, uid)
+    for name in ("candidate", "tmp", "home"):
+        shutil.rmtree(os.path.join(settings["workspace"], name), ignore_errors=True)
+    return None
 
 
 def _folders(settings: dict[str, Any]) -> list[str]:
     return [folder for folder in (settings["workspace"], *settings["scratch"]) if os.path.isdir(folder)]
 
 
-def _is_clean(settings: dict[str, Any]) -> bool:
+def _is_clean(settings: dict[str, Any], staff: Collection[int]) -> bool:
     try:
         return not (
-            any(os.listdir(folder) for folder in _folders(settings))
+            processes(process_table(), settings["private"], staff)
+            or any(os.listdir(folder) for folder in _folders(settings))
             or any(_ipc_objects(settings))
             or _has_used_the_network(settings)
         )
@@ -88,22 +105,15 @@ def _ipc_objects(settings: dict[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _remove_all(settings: dict[str, Any]) -> None:
-    uid = settings["uid"]
-    try:
-        if uid is not None:
-            os.setresgid(uid, uid, uid)
-            os.setresuid(uid, uid, uid)
-        for folder in _folders(settings):
-            _empty(folder)
-        libc = ctypes.CDLL(None)
-        for kind, number in list(_ipc_objects(settings)):
-            if kind == "mqueue":
-                _empty("/dev/mqueue")
-            else:
-                arguments = (number, 0, 0) if kind == "sem" else (number, 0, None)
-                getattr(libc, _IPC[kind])(*arguments)  # IPC_RMID is 0
-    except Exception:
-        pass  # whether it worked is looked up, not assumed
+    for folder in _folders(settings):
+        _empty(folder)
+    libc = ctypes.CDLL(None)
+    for kind, number in list(_ipc_objects(settings)):
+        if kind == "mqueue":
+            _empty("/dev/mqueue")
+        else:
+            arguments = (number, 0, 0) if kind == "sem" else (number, 0, None)
+            getattr(libc, _IPC[kind])(*arguments)  # IPC_RMID is 0
 
 
 def _empty(folder: str) -> None:

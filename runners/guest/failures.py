@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from types import FrameType, TracebackType
     from typing import Any
 
@@ -21,6 +21,8 @@ LOCALS = 20
 LOCAL = 300
 CAUSES = 5
 OPERAND = 4_000
+
+_compile = compile
 
 
 def cut(text: str, most: int) -> str:
@@ -51,9 +53,11 @@ def safe_str(value: object) -> str:
 class Describer:
     """Knows which file is whose: the suite's, the submission's, or a library's."""
 
-    def __init__(self, workspace: str, suite: Iterable[str]) -> None:
+    def __init__(self, workspace: str, suite: Iterable[str], texts: Mapping[str, str] | None = None) -> None:
         self.workspace = os.path.realpath(workspace)
         self.suite = frozenset(suite)
+        self.texts = texts or {}
+        """The suite's own Python, as it was sent and not as it may stand on disk by now."""
 
     def owner(self, filename: str) -> str:
         path = self.relative(filename)
@@ -90,10 +94,13 @@ class Describer:
     def _particulars(self, exc: BaseException) -> dict[str, Any]:
         if isinstance(exc, SyntaxError):
             path = self.relative(exc.filename or "<unknown>")
+            owner = self.owner(exc.filename or "<unknown>")
+            if owner == "suite" and self._compiles(path):
+                owner = "submission"  # whoever raised it was not the compiler
             return {
                 "syntax": {
                     "path": path or exc.filename,
-                    "owner": self.owner(exc.filename or "<unknown>"),
+                    "owner": owner,
                     "line": exc.lineno,
                     "column": exc.offset,
                     "text": cut((exc.text or "").rstrip("\n"), LOCAL),
@@ -135,16 +142,30 @@ class Describer:
     def _frame(self, entry: TracebackType) -> dict[str, Any]:
         code = entry.tb_frame.f_code
         owner = self.owner(code.co_filename)
+        path = self.relative(code.co_filename)
         frame: dict[str, Any] = {
-            "path": self.relative(code.co_filename) or _outside(code.co_filename),
+            "path": path or _outside(code.co_filename),
             "line": entry.tb_lineno,
             "function": code.co_name,
-            "source": cut(linecache.getline(code.co_filename, entry.tb_lineno).strip(), LOCAL),
+            "source": cut(self._line(path, code.co_filename, entry.tb_lineno).strip(), LOCAL),
             "owner": owner,
         }
         if owner == "submission":
             frame["locals"], frame["locals_cut"] = _locals(entry.tb_frame)
         return frame
+
+    def _compiles(self, path: str | None) -> bool:
+        try:
+            _compile(self.texts.get(path or "", ""), "<suite>", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError):
+            return False
+        return True
+
+    def _line(self, path: str | None, filename: str, number: int) -> str:
+        if path is not None and path in self.texts:
+            lines = self.texts[path].splitlines()
+            return lines[number - 1] if 0 < number <= len(lines) else ""
+        return linecache.getline(filename, number)
 
 
 def _locals(frame: FrameType) -> tuple[dict[str, str], int]:

@@ -50,3 +50,23 @@ def install(guest_sources: Mapping[str, str], guest_compiled: Mapping[str, str],
     if magic == importlib.util.MAGIC_NUMBER.hex():
         compiled.update(guest_compiled)
     sys.meta_path.insert(0, Importer())
+
+
+class Meaning(importlib.abc.MetaPathFinder):
+    """Finds modules of the environment that a submission has files of the same name for."""
+
+    def __init__(self, names: frozenset[str], path: Sequence[str]) -> None:
+        self._names, self._path = names, path
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if path is not None or name not in self._names:
+            return None
+        return importlib.machinery.PathFinder.find_spec(name, self._path, target)
+
+
+def keep_meaning(names: frozenset[str], path: Sequence[str]) -> None:
+    """Let these names mean what they mean on this path, whatever comes before it later."""
+    if names:
+        sys.meta_path.insert(0, Meaning(names, path))

@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
-    from .supervisor import Reaper
+    from .reaping import Reaper
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -57,11 +58,11 @@ def _live_thread(pid: str) -> str:
         return ""
 
 
-def processes(table: dict[int, tuple[int, int, int]], private: bool) -> list[int]:
-    """The job's: all that there are, but for our own, in a pid namespace; else those below us."""
+def processes(table: dict[int, tuple[int, int, int]], private: bool, staff: Collection[int]) -> list[int]:
+    """The job's: all that there are in a pid namespace, else those below us; but for us and our staff."""
     mine = os.getpid()
     if private:
-        return [pid for pid in table if pid not in (1, mine)]
+        return [pid for pid in table if pid not in (1, mine) and pid not in staff]
     children: dict[int, list[int]] = {}
     for pid, (parent, _, _) in table.items():
         children.setdefault(parent, []).append(pid)
@@ -70,7 +71,16 @@ def processes(table: dict[int, tuple[int, int, int]], private: bool) -> list[int
         for pid in children.get(waiting.pop(), ()):
             found.append(pid)
             waiting.append(pid)
-    return found
+    return [pid for pid in found if pid not in staff]
+
+
+def owner(pid: int) -> int | None:
+    """The user whose process it is; None if it has ended."""
+    try:
+        with open(f"/proc/{pid}/status") as file:  # the directory's owner is root if the process hides itself
+            return next(int(line.split()[1]) for line in file if line.startswith("Uid:"))
+    except (OSError, StopIteration):
+        return None
 
 
 class Meter:
@@ -105,7 +115,7 @@ class Meter:
     def over(self) -> str | None:
         self.looks += 1
         table = process_table()
-        pids = processes(table, self.private)
+        pids = processes(table, self.private, self.reaper.staff)
         self.denied = self.denied or self._processes_over(table, pids)
         if self.looks % 4 == 1:
             self._look_at_disk()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .child import Channel
+    from .guard import Guard
 
 TEXT = 32_000
 WARNINGS = 100
@@ -47,7 +48,7 @@ def for_workers(job: dict[str, Any], path: str) -> None:
     os.environ[WORKER_VARIABLE] = path
 
 
-def _texts(suite: Sequence[Any]) -> dict[str, str]:
+def texts(suite: Sequence[Any]) -> dict[str, str]:
     """The suite's own Python, as it was sent and not as it may stand on disk by now."""
     return {path: base64.b64decode(data).decode("utf-8", "replace") for path, data in suite if path.endswith(".py")}
 
@@ -59,6 +60,11 @@ class Silent:
 
     def send(self, event: dict[str, Any]) -> None:
         self.heard = True
+
+    hold = send
+
+    def flush(self) -> None:
+        pass
 
 
 class AlarmClock(TestClock):
@@ -82,12 +88,16 @@ class Listener:
         self.describe = describe
         self.clock = clock
         self.seed = job["seed"]
-        self.texts = _texts(job.get("suite", ()))
+        self.guard: Guard | None = None
         self.finished: frozenset[str] = frozenset(job.get("finished", ()))
         self.comparison: dict[str, Any] | None = None
         self.warnings = 0
         self.counted: dict[str, int] = {}
         self.distributed = False
+
+    def say(self, event: dict[str, Any]) -> None:
+        """What the next event follows at once; unless tests run in other processes, which may all hang."""
+        (self.channel.send if self.distributed else self.channel.hold)(event)
 
     def collection_failed(self, nodeid: str, exc: BaseException) -> None:
         failure = self.describe(exc, exc.__traceback__)
@@ -134,11 +144,11 @@ class Listener:
         place = self._raised_at(excinfo)
         reason = failures.cut(failures.safe_str(excinfo.value), 500)
         if place is None:
-            owner = "suite" if any(_SKIPS.search(text) for text in self.texts.values()) else "submission"
+            owner = "suite" if any(_SKIPS.search(text) for text in self.describe.texts.values()) else "submission"
             return {"by": owner, "place": None, "reason": reason}
         path, line = place
-        lines = self.texts.get(path, "").splitlines()
-        said = path in self.texts and 0 < line <= len(lines) and bool(_SKIPS.search(lines[line - 1]))
+        lines = self.describe.texts.get(path, "").splitlines()
+        said = path in self.describe.texts and 0 < line <= len(lines) and bool(_SKIPS.search(lines[line - 1]))
         return {"by": "suite" if said else "submission", "place": f"{path}:{line}", "reason": reason}
 
     def _raised_at(self, excinfo: pytest.ExceptionInfo[BaseException]) -> tuple[str, int] | None:
@@ -219,7 +229,8 @@ def pytest_configure(config: pytest.Config) -> None:
             handed = json.load(file)
         clock = AlarmClock(handed["limits"]["test_seconds"])
         clock.arm()
-        describe = failures.Describer(str(config.rootpath), [path for path, _ in handed["suite"]])
+        suite = handed["suite"]
+        describe = failures.Describer(str(config.rootpath), [path for path, _ in suite], texts(suite))
         listener = Listener(Silent(), describe, clock, handed)
     listener.distributed = bool(getattr(config.option, "numprocesses", None)) or hasattr(config, "workerinput")
 
@@ -246,15 +257,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if collection_path.name == "__init__.py" else True
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    if listener.guard is not None:
+        listener.guard.remember(session)
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     if listener.finished:  # a process before this one has already reported them
         items[:] = [item for item in items if item.nodeid not in listener.finished]
+    if listener.guard is not None:
+        listener.guard.add_canaries(session, items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     if not listener.distributed:
         _send_ids([item.nodeid for item in session.items])
+    if listener.guard is not None:
+        listener.guard.collected(session)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -272,7 +293,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 def _send_ids(ids: list[str]) -> None:
     for start in range(0, len(ids), IDS_PER_EVENT):
-        listener.channel.send({"e": "collected", "ids": ids[start : start + IDS_PER_EVENT]})
+        listener.say({"e": "collected", "ids": ids[start : start + IDS_PER_EVENT]})
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
@@ -295,6 +316,8 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     if report.outcome == "passed":
+        if listener.guard is not None:
+            listener.guard.complete.add(report.nodeid)
         return
     event: dict[str, Any] = {
         "e": "collect_error" if report.outcome == "failed" else "collect_skip",
@@ -306,12 +329,18 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 def pytest_runtest_logstart(nodeid: str, location: tuple[str, int | None, str]) -> None:
     listener.comparison = None
-    listener.channel.send({"e": "start", "id": nodeid})
+    if not _is_quiet(nodeid):
+        listener.channel.send({"e": "start", "id": nodeid})
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    clock = listener.clock
+    clock, session, option = listener.clock, item.session, item.config.option
+    failed, most = session.testsfailed, option.maxfail
+    if listener.guard is not None:
+        listener.guard.before(item)
+    if _is_canary(item):
+        option.maxfail = 0
     clock.running = True
     if hasattr(clock, "start"):
         clock.start()
@@ -323,6 +352,16 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         clock.running = False
         if hasattr(clock, "stop"):
             clock.stop()
+        if _is_canary(item):  # it is none of the suite's, and counts for nothing
+            session.testsfailed, option.maxfail = failed, most
+
+
+def _is_quiet(nodeid: str) -> bool:
+    return listener.guard is not None and nodeid in listener.guard.quiet
+
+
+def _is_canary(item: pytest.Item) -> bool:
+    return listener.guard is not None and listener.guard.is_canary(item)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -332,12 +371,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     raised = call.excinfo or next(iter(getattr(item, "_excinfo", None) or ()), None)
     report = yield
     described: dict[str, Any] = {}
-    if raised is not None:
+    if raised is not None and not (call.when != "teardown" and _is_canary(item)):
         if report.outcome == "skipped":
             described["skip"] = listener.skip(raised)
         elif report.outcome == "failed":
             described["failure"] = listener.failure(call.excinfo or raised)
     report.reproof = described
+    if _is_canary(item):
+        report.quiet = True
     listener.clock.running = call.when != "teardown"
     return report
 
@@ -357,6 +398,8 @@ def pytest_assertrepr_compare(
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.outcome == "passed" and report.when != "call" and hasattr(report, "quiet"):
+        return
     event: dict[str, Any] = {
         "e": "phase",
         "id": report.nodeid,
@@ -377,7 +420,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
             event["lost"] = failures.cut(str(report.longrepr), failures.MESSAGE)
     if report.when == "teardown" or report.outcome == "failed":
         event["out"] = _newly_printed(report)
-    listener.channel.send(event)
+    (listener.channel.send if report.outcome == "failed" else listener.say)(event)
 
 
 def _newly_printed(report: pytest.TestReport) -> int:
@@ -389,7 +432,8 @@ def _newly_printed(report: pytest.TestReport) -> int:
 
 
 def pytest_runtest_logfinish(nodeid: str, location: tuple[str, int | None, str]) -> None:
-    listener.channel.send({"e": "stop", "id": nodeid})
+    if not _is_quiet(nodeid):
+        listener.say({"e": "stop", "id": nodeid})
 
 
 def pytest_warning_recorded(
@@ -420,9 +464,13 @@ def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> N
     listener.channel.send({"e": "interrupted", "failure": listener.failure(excinfo)})
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    listener.channel.send(
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
+    listener.channel.flush()
+    yield
+    if listener.guard is not None:
+        listener.guard.look("at the end")
+    listener.channel.hold(
         {
             "e": "session",
             "status": int(exitstatus),

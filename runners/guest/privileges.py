@@ -1,31 +1,61 @@
-"""What a job's process gives up before the first line of candidate code: limits, user id, rights, system calls."""
+"""Who may do what: the supervisor takes care not to be looked into; a job's process gives up what it does not need.
+
+Before the first line of candidate code it has limits, another user id, no rights and fewer system calls.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
-import platform
 import resource
 import struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 PR_SET_DUMPABLE = 4
+PR_SET_CHILD_SUBREAPER = 36
 PR_SET_SECCOMP = 22
 PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_MODE_FILTER = 2
 
 
-def give_up(limits: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Keep what a test needs and nothing more; there is no way back."""
+def watch_over() -> None:
+    """Be one that sees everything end and that nobody sees into, whatever user id it has."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+@contextlib.contextmanager
+def acting_as(uid: int | None, bystander: int) -> Iterator[None]:
+    """Have the rights of a job's user, and no others, for a while: what this signals or removes is the job's.
+
+    The real id is that of a bystander, who owns nothing: by ours we could signal our own
+    processes, and by the job's user's it could signal us.
+    """
+    if uid is None:
+        yield
+        return
+    os.setresgid(bystander, uid, 0)
+    os.setresuid(bystander, uid, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+        os.setresgid(0, 0, 0)
+
+
+def give_up(limits: dict[str, Any], settings: dict[str, Any], uid: int | None, *, trusted: bool) -> None:
+    """Keep what a test needs and nothing more; there is no way back. One that is trusted stays closed to others."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")  # if memory runs out, this goes and not the supervisor
+            file.write("500" if trusted else "1000")  # if memory runs out, this goes and not the supervisor
     except OSError:
         pass
-    uid = settings["uid"]
     if uid is not None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
@@ -33,7 +63,8 @@ def give_up(limits: dict[str, Any], settings: dict[str, Any]) -> None:
     _limit(limits, settings["cgroup"])
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self is its own again
+    if not trusted:
+        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self is its own again
     if settings["private"]:
         # version 3, this process; effective, permitted and inheritable: none
         libc.capset(struct.pack("=Ii", 0x20080522, 0), bytes(24))
@@ -97,10 +128,9 @@ _NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 
 
 def _refuse_calls(libc: ctypes.CDLL) -> None:
-    calls: Any = _CALLS.get(platform.machine())
-    if calls is None:
+    program = _FILTER
+    if not program:
         return
-    program = _program(calls)
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.c_char_p(header), 0, 0)
@@ -119,3 +149,6 @@ def _program(calls: Any) -> bytes:
     lines += [(_JEQ, 0, 3, calls["clone"]), (_LOAD, 0, 0, _FIRST_ARGUMENT)]
     lines += [(_JSET, 0, 1, CLONE_NEWUSER), (_RETURN, 0, 0, _EPERM), (_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("HBBI", *line) for line in lines)
+
+
+_FILTER = _program(_CALLS[os.uname().machine]) if os.uname().machine in _CALLS else b""

@@ -20,8 +20,9 @@ from _pytest.config.findpaths import load_config_dict_from_file
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from _pytest.main import _main
 
-from . import child, failures, importer, plugin
+from . import child, failures, importer, plugin, pristine, watch
 from .child import TestClock
+from .guard import Guard
 
 if TYPE_CHECKING:
     from typing import Any
@@ -31,19 +32,31 @@ if TYPE_CHECKING:
 CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 
 
-def run(job: dict[str, Any], workspace: str, channel: Channel, ready: pytest.Session | None = None) -> None:
-    """Run the suite; `ready` is a session that has begun already, for suites that configure nothing themselves."""
+def run(
+    job: dict[str, Any],
+    workspace: str,
+    channel: Channel,
+    ready: pytest.Session | None = None,
+    describe: failures.Describer | None = None,
+    watch: object = None,
+) -> None:
+    """Run the suite; `ready` is a session that has begun already, for suites that configure nothing themselves.
+
+    `describe` and `watch`, a plugin, come from the judge of the seat `separate`.
+    """
     suite = [path for path, _ in job["suite"]]
-    describe = failures.Describer(workspace, suite)
+    describe = describe or failures.Describer(workspace, suite, plugin.texts(job["suite"]))
     clock = TestClock(job["limits"]["test_seconds"])
     clock.arm()
     listener = plugin.Listener(channel, describe, clock, job)
     plugin.listener = listener
+    guard = None
     if ready is None:
         needed = set(sys.modules)
         preload(_mentions_hypothesis(job))  # while the job's own modules are not on the path
-        child.preloaded |= {name.partition(".")[0] for name in set(sys.modules) - needed}
+        child.note_preloads(needed)
         child.forget_namesakes(job)
+    importer.keep_meaning(child.claimed(job), list(sys.path))
     for folder in (os.path.join(workspace, "src"), workspace):
         if os.path.isdir(folder):
             sys.path.insert(0, folder)
@@ -52,17 +65,27 @@ def run(job: dict[str, Any], workspace: str, channel: Channel, ready: pytest.Ses
         sys.modules["hypothesis.configuration"].set_hypothesis_home_dir(os.path.join(workspace, ".hypothesis"))
     if job["workers"]:
         _publish(os.environ["TMPDIR"], job)
-    if ready is not None and is_plain(job):
-        status = _go_on(ready)
-    else:
-        status = _from_the_start(_arguments(job, workspace, suite), listener)
-    channel.send({"e": "finish", "status": status})
+    elif job["hardened"] and watch is None:
+        guard = listener.guard = Guard(job, workspace, channel, describe)
+        guard.begin()
+    plugins = [plugin] if watch is None else [plugin, watch]
+    try:
+        if ready is not None and is_plain(job):
+            if watch is not None:
+                ready.config.pluginmanager.register(watch)
+            status = _go_on(ready)
+        else:
+            status = _from_the_start(_arguments(job, workspace, suite), listener, plugins)
+    finally:
+        channel.flush()  # what was held is to be told, also if pytest itself falls over
+    ended = guard.end() if guard is not None else {}
+    channel.send({"e": "finish", "status": status, **ended})
 
 
-def _from_the_start(arguments: list[str], listener: plugin.Listener) -> int:
+def _from_the_start(arguments: list[str], listener: plugin.Listener, plugins: list[Any]) -> int:
     sys.argv = ["pytest", *arguments]
     try:
-        config = _prepareconfig(arguments, [plugin])
+        config = _prepareconfig(arguments, plugins)
         try:
             return int(config.hook.pytest_cmdline_main(config=config))
         finally:
@@ -70,8 +93,23 @@ def _from_the_start(arguments: list[str], listener: plugin.Listener) -> int:
     except ConftestImportFailure as exc:
         listener.collection_failed(listener.describe.relative(str(exc.path)) or "conftest.py", exc.cause)
     except pytest.UsageError as exc:
-        listener.refused(" ".join(str(arg) for arg in exc.args))
+        if _came_from_the_submission(exc, listener):
+            listener.collection_failed("", exc)
+        else:
+            listener.refused(" ".join(str(arg) for arg in exc.args))
     return int(pytest.ExitCode.USAGE_ERROR)
+
+
+def _came_from_the_submission(exc: BaseException, listener: plugin.Listener) -> bool:
+    """Whether candidate code may have raised it: one that could would make a zero of its own our failure."""
+    if listener.guard is not None and listener.guard.watch.touched:
+        return True
+    traceback = exc.__traceback__
+    while traceback is not None:
+        if listener.describe.owner(traceback.tb_frame.f_code.co_filename) == "submission":
+            return True
+        traceback = traceback.tb_next
+    return False
 
 
 def _go_on(session: pytest.Session) -> int:
@@ -97,6 +135,8 @@ def _go_on(session: pytest.Session) -> int:
         session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
     finally:
         os.chdir(session.startpath)
+        # It would write a folder of files for the next run in this workspace, and there is none.
+        config.pluginmanager.unregister(name="nfplugin")
         config.hook.pytest_sessionfinish(session=session, exitstatus=session.exitstatus)
         config._ensure_unconfigure()
     return int(session.exitstatus)
@@ -141,6 +181,7 @@ def prepare(workspace: str, temporary: str) -> pytest.Session | None:
         config._do_configure()
         config.hook.pytest_sessionstart(session=session)
         _capture(config).stop_global_capturing()  # its files and streams would be shared by all jobs
+        pristine.kept = pristine.Pristine()
     except Exception:
         return None
     finally:
@@ -232,6 +273,8 @@ def preload(hypothesis: bool = True) -> None:
             __import__(name)
         except ImportError:
             continue
+        if name == "hypothesis":
+            watch.listen_to_rejections()
         module = sys.modules[name]
         if MARK not in (module.__doc__ or ""):
             module.__doc__ = f"{module.__doc__ or ''}\n\n{MARK}"

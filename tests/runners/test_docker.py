@@ -44,8 +44,9 @@ def program(source: str) -> bytes:
     """A guest that runs this source in the supervisor's place, with all that it has."""
     body = f"import os, sys, json\ndef main(settings):\n{textwrap.indent(textwrap.dedent(source), '    ')}"
     sources = {"importer": IMPORTER, "supervisor": body}
-    packed = zlib.compress(json.dumps({"sources": sources, "compiled": {}, "magic": "", "settings": {}}).encode())
-    return len(packed).to_bytes(4, "big") + packed
+    pieces = ({"sources": sources, "compiled": {}, "magic": ""}, {})
+    packed = [zlib.compress(json.dumps(piece).encode()) for piece in pieces]
+    return b"".join(len(piece).to_bytes(4, "big") + piece for piece in packed)
 
 
 async def read_all(sandbox: Sandbox) -> bytes:
@@ -211,7 +212,7 @@ async def test_limits_are_what_the_guest_can_read(runner: DockerRunner) -> None:
         await sandbox.write(program(f"print([int(open(path).read()) for path in {files!r}])"))
         said = await read_all(sandbox)
 
-    assert json.loads(said) == [(100 + 4 + 96) << 20, 5 + 2]
+    assert json.loads(said) == [(100 + 4 + 96) << 20, 5 + 3]
 
 
 async def test_a_guest_that_ran_out_of_memory_is_told_by_the_kernel(runner: DockerRunner) -> None:

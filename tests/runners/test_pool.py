@@ -628,7 +628,7 @@ async def test_a_container_that_died_on_the_shelf_is_not_handed_out(docker_runne
         async with Pool(watched, size=1, most=1) as pool:
             await pool.warm(HERE, LIMITS)
             container = watched.opened[0]._container
-            await asyncio.to_thread(container.get_docker_client().client.api.kill, container._name)
+            await asyncio.to_thread(container.client.api.kill, container.name)
             lease = await use(pool)
 
             assert lease.guest.sandbox is watched.opened[1]

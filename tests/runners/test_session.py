@@ -25,23 +25,28 @@ END = frames.encode({"type": "end", "part": "pytest", "evidence": {"exit_code": 
 TEST = "test_solution.py::test_adds"
 
 
-def event(**content: Any) -> bytes:
-    return frames.encode({"type": "event", "part": "pytest", "event": content})
+KEY = "00" * 16
+SEAL = frames.Seal(KEY)
+
+
+def event(number: int = 0, **content: Any) -> bytes:
+    sealed = {**content, "s": SEAL.of(content, number)}
+    return frames.encode({"type": "event", "part": "pytest", "event": sealed})
 
 
 PASSING = b"".join(
     [
         HELLO,
-        event(e="ready"),
-        event(e="collected", ids=[TEST]),
-        event(e="start", id=TEST),
+        event(0, e="ready"),
+        event(1, e="collected", ids=[TEST]),
+        event(2, e="start", id=TEST),
         *(
-            event(e="phase", id=TEST, when=when, outcome="passed", seconds=0.1)
-            for when in ("setup", "call", "teardown")
+            event(number, e="phase", id=TEST, when=when, outcome="passed", seconds=0.1)
+            for number, when in enumerate(("setup", "call", "teardown"), 3)
         ),
-        event(e="stop", id=TEST),
-        event(e="session", status=0),
-        event(e="finish", status=0),
+        event(6, e="stop", id=TEST),
+        event(7, e="session", status=0),
+        event(8, e="finish", status=0),
         END,
         DONE,
     ]
@@ -87,6 +92,12 @@ class Scripted:
 
     async def autopsy(self) -> Autopsy:
         return Autopsy(oom_killed=self._oom_killed, detail="It left exit status 1.")
+
+
+@pytest.fixture(autouse=True)
+def known_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script is written beforehand, and so is its seal."""
+    monkeypatch.setattr(session.secrets, "token_hex", lambda size: KEY)
 
 
 async def verify(guest: Scripted, **limits: float) -> Report:
@@ -252,7 +263,7 @@ async def test_passing_without_a_finish_is_no_pass():
     """
     Tests that passed in a process that did not come to its end have not passed.
     """
-    report = await verify(Scripted([PASSING.replace(event(e="finish", status=0), b"")]))
+    report = await verify(Scripted([PASSING.replace(event(8, e="finish", status=0), b"")]))
 
     assert report.verdict == "crashed"
 
@@ -262,7 +273,7 @@ async def test_a_test_that_was_collected_and_not_reported_is_no_pass():
     Every test that was found must have been heard of.
     """
     report = await verify(
-        Scripted([PASSING.replace(event(e="collected", ids=[TEST]), event(e="collected", ids=[TEST, "other"]))])
+        Scripted([PASSING.replace(event(1, e="collected", ids=[TEST]), event(1, e="collected", ids=[TEST, "other"]))])
     )
 
     assert report.verdict == "crashed"
@@ -287,7 +298,31 @@ async def test_a_malformed_event_is_tampering(forged):
     """
     Our plugin does not send such things, so something else did.
     """
-    report = await verify(Scripted([PASSING.replace(event(e="session", status=0), event(**forged))]))
+    report = await verify(Scripted([PASSING.replace(event(7, e="session", status=0), event(7, **forged))]))
 
     assert report.verdict == "tampered", report
     assert report.model_dump_json()
+
+
+async def test_an_event_without_our_seal_is_tampering():
+    """
+    A guest's own code seals what it sends with a key that no candidate has.
+    """
+    unsealed = frames.encode({"type": "event", "part": "pytest", "event": {"e": "session", "status": 0}})
+    report = await verify(Scripted([PASSING.replace(event(7, e="session", status=0), unsealed)]))
+
+    assert report.verdict == "tampered", report
+    assert "seal" in report.reason
+
+
+async def test_an_event_that_is_nested_too_deeply_is_tampering():
+    """
+    What can be read and not be looked through is none of ours, and ends no verification of ours.
+    """
+    nested: Any = []
+    for _ in range(400):
+        nested = [nested]
+    deep = event(7, e="warning", more=nested)
+    report = await verify(Scripted([PASSING.replace(event(7, e="session", status=0), deep)]))
+
+    assert report.verdict == "tampered", report

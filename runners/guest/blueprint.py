@@ -1,0 +1,248 @@
+"""What a test module says of itself before it runs: which tests it holds, and what its names are bound to.
+
+Read from the syntax tree, so that it is known without the candidate. `Blueprint` also finds the tests of
+which an impossible twin can be made (see `canaries`): one whose expected value is another.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+    from typing import Union
+
+    Definition = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef]
+
+LONGEST = 40
+"""Statements of a test of which a twin is made: it has to be cheap."""
+LOOKED_AT = 8
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_SAFE_CALLS = frozenset(("str", "len", "sorted", "set", "list", "tuple", "dict", "int", "float", "repr", "approx"))
+
+
+class Twin:
+    """A test that can be made impossible: by another literal in one of its asserts, or another parameter."""
+
+    def __init__(self, name: str, helper: str = "", line: int = 0, parameter: str = "") -> None:
+        self.name, self.helper, self.line, self.parameter = name, helper, line, parameter
+
+
+class Blueprint:
+    def __init__(self, tree: ast.Module, source: bytes) -> None:
+        self.bound: set[str] = set()
+        self.stars = False
+        self.imports: list[tuple[str, str, str]] = []
+        """(name here, module, name there or "")"""
+        self.functions: dict[str, ast.FunctionDef] = {}
+        """Defined at the top, once."""
+        self.tests: list[str] = []
+        """`test_name` and `Class::test_name` that pytest collects by its own rules, whatever else happens."""
+        self.rebound: set[str] = set()
+        for statement in tree.body:
+            self._statement(statement)
+        if b"global " in source:
+            self._globals(tree)
+        self._gather(tree)
+
+    @property
+    def plain(self) -> set[str]:
+        """Functions that are exactly what their definition says: nothing decorates or rebinds them."""
+        return {
+            name
+            for name, node in self.functions.items()
+            if name not in self.rebound and all(_is_mark(mark) for mark in node.decorator_list)
+        }
+
+    # --- names --------------------------------------------------------------
+
+    def _statement(self, node: ast.stmt) -> None:
+        if isinstance(node, _DEFINITIONS):
+            self._bind(node.name)
+            if isinstance(node, ast.FunctionDef):
+                self.functions[node.name] = node
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                self._bind(alias.asname or alias.name.partition(".")[0])
+                if alias.asname or "." not in alias.name:
+                    self.imports.append((alias.asname or alias.name, alias.name, ""))
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if alias.name == "*":
+                    self.stars = True
+                else:
+                    self._bind(alias.asname or alias.name)
+                    if not node.level and node.module:
+                        self.imports.append((alias.asname or alias.name, node.module, alias.name))
+        else:
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load):
+                    self._bind(inner.id)
+                elif isinstance(inner, (*_DEFINITIONS, ast.alias)):
+                    self._bind((getattr(inner, "asname", None) or inner.name).partition(".")[0])
+                    self.stars = self.stars or inner.name == "*"
+                elif isinstance(inner, ast.ExceptHandler) and inner.name:
+                    self._bind(inner.name)
+
+    def _bind(self, name: str) -> None:
+        (self.rebound if name in self.bound else self.bound).add(name)
+
+    def _globals(self, tree: ast.Module) -> None:
+        """Names that functions bind."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Global):
+                self.bound.update(node.names)
+                self.rebound.update(node.names)
+
+    def _gather(self, tree: ast.Module) -> None:
+        if "__test__" in self.bound or "pytestmark" in self.bound:
+            return
+        for statement in tree.body:
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                if _is_test(statement) and statement.name not in self.rebound:
+                    self.tests.append(statement.name)
+            elif isinstance(statement, ast.ClassDef) and _collects(statement) and statement.name not in self.rebound:
+                own = [inner for inner in statement.body if isinstance(inner, ast.FunctionDef) and _is_test(inner)]
+                self.tests += [f"{statement.name}::{inner.name}" for inner in own]
+
+    # --- twins --------------------------------------------------------------
+
+    def twins(self, chance: random.Random) -> Iterator[Twin]:
+        """In no order that could be foreseen."""
+        names = [name for name in self.plain if name.startswith("test")]
+        chance.shuffle(names)
+        for name in names[:LOOKED_AT]:
+            node = self.functions[name]
+            if _is_cheap(node):
+                for parameter in _parameters(node):
+                    if _only_expected(node, parameter):
+                        yield Twin(name, parameter=parameter)
+                yield from (Twin(name, line=line) for line in _impossible(node))
+                for helper in self._helpers(node):
+                    yield from (Twin(name, helper, line) for line in _impossible(self.functions[helper]))
+
+    def _helpers(self, node: ast.FunctionDef) -> Iterator[str]:
+        """Functions beside it that a test does nothing but call."""
+        for statement in node.body:
+            call = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in self.plain:
+                helper = self.functions[call.func.id]
+                if _is_cheap(helper) and helper is not node:
+                    yield helper.name
+
+
+def _is_mark(node: ast.expr) -> bool:
+    """`@pytest.mark.anything`: it leaves the function as it is."""
+    found = node.func if isinstance(node, ast.Call) else node
+    return (
+        isinstance(found, ast.Attribute)
+        and isinstance(found.value, ast.Attribute)
+        and found.value.attr == "mark"
+        and isinstance(found.value.value, ast.Name)
+        and found.value.value.id == "pytest"
+        and found.attr not in ("skip", "skipif", "xfail", "usefixtures")
+    )
+
+
+def _is_test(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return node.name.startswith("test") and all(_is_mark(mark) for mark in node.decorator_list)
+
+
+def _collects(node: ast.ClassDef) -> bool:
+    """A class of pytest's own kind. What its bases and decorators make of it we do not know."""
+    names = {inner.name for inner in node.body if isinstance(inner, _DEFINITIONS)}
+    assigned = any(isinstance(inner, (ast.Assign, ast.AnnAssign, ast.Delete)) for inner in node.body)
+    plain = not (node.bases or node.keywords or node.decorator_list or assigned)
+    return node.name.startswith("Test") and plain and names.isdisjoint(("__init__", "__new__"))
+
+
+def _is_cheap(node: ast.FunctionDef) -> bool:
+    """Straight through: what stands at its top is reached, once, and soon."""
+    inner = list(ast.walk(node))
+    if len([part for part in inner if isinstance(part, ast.stmt)]) > LONGEST:
+        return False
+    if any(isinstance(part, (ast.For, ast.While, ast.Yield, ast.YieldFrom, ast.Global, ast.Await)) for part in inner):
+        return False
+    if any(isinstance(part, ast.Return) for part in node.body):
+        return False
+    return not any(isinstance(part, ast.Attribute) and part.attr == "sleep" for part in inner)
+
+
+def _impossible(node: ast.FunctionDef) -> Iterator[int]:
+    """Lines of asserts at the top of a function that compare something with a literal."""
+    lines = [part.lineno for part in node.body if isinstance(part, ast.Assert) and literal_side(part) is not None]
+    yield from (line for line in lines if lines.count(line) == 1)
+
+
+def literal_side(node: ast.Assert) -> ast.expr | None:
+    """The literal of `assert something == literal`, which no right solution can equal if it is another."""
+    test = node.test
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+        return None
+    left, right = test.left, test.comparators[0]
+    if is_literal(right):
+        return None if is_literal(left) else right
+    return left if is_literal(left) else None
+
+
+def is_literal(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return node.value is not Ellipsis
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.USub) and is_literal(node.operand)
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return all(map(is_literal, node.elts))
+    if isinstance(node, ast.Dict):
+        return all(key is not None and is_literal(key) for key in node.keys) and all(map(is_literal, node.values))
+    return False
+
+
+def _parameters(node: ast.FunctionDef) -> Iterator[str]:
+    for mark in node.decorator_list:
+        if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Attribute) and mark.func.attr == "parametrize":
+            named = mark.args[0] if mark.args else None
+            if isinstance(named, ast.Constant) and isinstance(named.value, str):
+                yield from (name.strip() for name in named.value.split(","))
+            elif isinstance(named, (ast.Tuple, ast.List)):
+                yield from (str(part.value) for part in named.elts if isinstance(part, ast.Constant))
+
+
+def _only_expected(node: ast.FunctionDef, parameter: str) -> bool:
+    """Whether a parameter is only what results are compared with: nothing the candidate is given depends on it."""
+    decided = False
+    allowed: set[int] = set()
+    for statement in node.body:
+        if not isinstance(statement, ast.Assert):
+            continue
+        test = statement.test
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+            sides = (test.left, test.comparators[0])
+            for side, other in (sides, sides[::-1]):
+                if isinstance(side, ast.Name) and side.id == parameter and not _mentions(other, parameter):
+                    allowed.add(id(side))
+                    decided = True
+        allowed |= set(map(id, _harmless_uses(test, parameter)))
+    used = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id == parameter]
+    return decided and all(id(part) in allowed for part in used)
+
+
+def _harmless_uses(test: ast.expr, parameter: str) -> Iterator[ast.expr | None]:
+    """`expected.split()`, `str(expected)`: the test's own business, seen by no candidate."""
+    for part in ast.walk(test):
+        if not isinstance(part, ast.Call):
+            continue
+        function = part.func
+        owner = function.value if isinstance(function, ast.Attribute) else None
+        own = isinstance(owner, ast.Name) and owner.id == parameter
+        if own and not any(_mentions(given, parameter) for given in part.args):
+            yield owner
+        name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+        first = part.args[0] if name in _SAFE_CALLS and len(part.args) == 1 else None
+        if isinstance(first, ast.Name) and first.id == parameter:
+            yield first
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    return any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node))

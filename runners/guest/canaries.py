@@ -1,0 +1,236 @@
+"""Tests of our own among the suite's, new for every run: some must fail, some must pass.
+
+A candidate that has made tests pass has made these pass, too. There are two kinds:
+
+- *plain* ones never touch the candidate: `assert 4711 == 815` must fail whatever it does. They stand
+  anywhere among the suite's tests.
+- *twins* are copies of the suite's own tests in which the expected value is another. What equals
+  everything, and what reads the expected value from its caller, passes them. Since a twin calls the
+  candidate, which may count its calls, twins come after the suite's last test.
+
+Which is which is told to the host before the candidate is imported; nothing in their names shows it.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import itertools
+import random
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from _pytest.fixtures import FuncFixtureInfo
+
+from . import blueprint
+
+if TYPE_CHECKING:
+    from types import CodeType
+    from typing import Any
+
+    from .blueprint import Blueprint, Twin
+
+PLAIN_FAILING = 2
+PLAIN_PASSING = 1
+TWINS = 3
+MANY = 5
+"""A suite with fewer tests gets one twin: more would cost more than the tests."""
+
+_FAILING = (
+    "assert {a} == {b}",
+    "value = {a}\n    assert value == {b}",
+    "assert sorted([{b}, {a}, {a}]) == [{b}, {a}]",
+    "assert isinstance('{a}', int)",
+    "assert len([{a}, {b}]) == 3",
+    "assert [{a}, {b}] == [{b}, {a}]",
+    "assert {{'key': {a}}} == {{'key': {b}}}",
+    "assert '{a}' in '{b}'",
+    "assert {a} == pytest.approx({b})",
+    "assert abs({a} - {b}) < 1e-9",
+    "assert all(part == {a} for part in ({a}, {b}))",
+    "assert not any(part == {a} for part in ({a}, {b}))",
+    "assert max({a}, {b}) == min({a}, {b})",
+    "assert operator.eq({a}, {b})",
+    "raise ValueError('{a}')",
+    "raise AssertionError('{a}')",
+    "pytest.fail('{a}')",
+    "with pytest.raises(KeyError):\n        pass",
+    "with pytest.raises(KeyError):\n        raise ValueError('{a}')",
+    "with pytest.raises(ValueError, match='{a}'):\n        raise ValueError('{b}')",
+    "unittest.TestCase().assertEqual({a}, {b})",
+    "assert json.loads('{a}') == {b}",
+    "assert random.Random({a}).random() == random.Random({b}).random()",
+)
+_PASSING = (
+    "assert {a} != {b}\n    assert not {a} == {b}",
+    "with pytest.raises(ZeroDivisionError):\n        {a} / 0",
+    "assert sorted([{a}, {b}]) == [min({a}, {b}), max({a}, {b})]",
+    "assert not isinstance('{a}', int) and len('{a}') == len(str({a}))",
+    "assert json.loads(json.dumps([{a}, '{b}'])) == [{a}, '{b}']",
+)
+_CLOCK = """\
+    began = time.perf_counter(), time.time(), time.monotonic()
+    count = 0
+    while time.perf_counter() == began[0] and count < 10000:
+        count += 1
+    assert time.perf_counter() > began[0]
+    assert time.time() >= began[1] and time.monotonic() >= began[2]"""
+_compile = compile
+_MODULES = ("json", "operator", "pytest", "random", "time", "unittest")
+
+
+class Canary(pytest.Function):
+    """Says of its failure only that it failed, and does so at once when a test has failed: nothing is a pass then."""
+
+    def setup(self) -> None:
+        if self.session.testsfailed:
+            raise AssertionError
+        super().setup()
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> str:
+        return "failed"
+
+
+Canary.__name__ = Canary.__qualname__ = "Function"
+
+
+class Plan:
+    """The canaries that a module gets: announced before it is imported, made once it is."""
+
+    def __init__(self, found: Blueprint, filename: str, chance: random.Random) -> None:
+        self._found, self._filename, self._chance = found, filename, chance
+        self._twins = [(twin, self._code(twin)) for twin in self._choose()]
+        failing = 1 if self._twins else PLAIN_FAILING
+        names = _names(found, chance, failing + PLAIN_PASSING + len(self._twins))
+        self.failing, self.passing = names[:failing], names[failing : failing + PLAIN_PASSING]
+        self.twins = names[failing + PLAIN_PASSING :]
+
+    def announced(self, path: str) -> dict[str, list[str]]:
+        """The ids that each kind may get."""
+        kinds = {"failing": self.failing, "passing": self.passing, "twins": self.twins}
+        return {kind: [f"{path}::{name}" for name in names] for kind, names in kinds.items()}
+
+    def _choose(self) -> list[Twin]:
+        """Of both kinds, if there are both: what is read from the caller's names may not be what it reads."""
+        found = list(itertools.islice(self._found.twins(self._chance), 30))
+        self._chance.shuffle(found)
+        by_parameter = [twin for twin in found if twin.parameter]
+        by_literal = [twin for twin in found if not twin.parameter]
+        mixed = itertools.chain.from_iterable(itertools.zip_longest(by_parameter, by_literal))
+        most = TWINS if len(self._found.tests) >= MANY else 1
+        return [twin for twin in mixed if twin is not None][:most]
+
+    def _code(self, twin: Twin) -> CodeType | None:
+        """The test with another literal. Its asserts stay as they are, for what pytest adds to them is costly."""
+        if twin.parameter:
+            return None
+        test = self._found.functions[twin.name]
+        changed = self._found.functions[twin.helper] if twin.helper else test
+        statement = next(part for part in changed.body if isinstance(part, ast.Assert) and part.lineno == twin.line)
+        side, compared = blueprint.literal_side(statement), statement.test
+        assert side is not None and isinstance(compared, ast.Compare)
+        other = ast.parse(repr(self._other(ast.literal_eval(side))), mode="eval").body
+        for part in ast.walk(other):
+            ast.copy_location(part, side)
+        kept = compared.left, compared.comparators, test.decorator_list
+        if compared.left is side:
+            compared.left = other
+        else:
+            compared.comparators = [other]
+        test.decorator_list = []
+        try:
+            body: list[ast.stmt] = [changed, test] if twin.helper else [test]
+            return _compile(ast.Module(body=body, type_ignores=[]), self._filename, "exec", dont_inherit=True)
+        finally:
+            compared.left, compared.comparators, test.decorator_list = kept
+
+    # --- once the module is imported ----------------------------------------
+
+    def make_plain(self, module: pytest.Module) -> list[pytest.Function]:
+        bodies = [(name, self._chance.choice(_FAILING)) for name in self.failing]
+        bodies += [(name, self._chance.choice((*_PASSING, ""))) for name in self.passing]
+        text = "".join(f"def {name}():\n{self._body(body)}\n" for name, body in bodies)
+        space: dict[str, Any] = {**vars(module.obj), **{name: __import__(name) for name in _MODULES}}
+        exec(_compile(text, self._filename, "exec", dont_inherit=True), space)  # noqa: S102  # ours
+        nothing = FuncFixtureInfo((), (), [], {})
+        return [
+            Canary.from_parent(module, name=name, callobj=space[name], fixtureinfo=nothing)  # no autouse fixtures
+            for name, _ in bodies
+        ]
+
+    def _body(self, template: str) -> str:
+        if not template:
+            return _CLOCK
+        first = self._chance.randrange(1_000, 1_000_000)
+        second = first + self._chance.randrange(1_000, 1_000_000)
+        return "    " + template.format(a=first, b=second)
+
+    def make_twins(self, items: list[pytest.Function]) -> list[pytest.Function]:
+        """Of tests that are among the items."""
+        made: list[pytest.Function] = []
+        for name, (twin, code) in zip(self.twins, self._twins):  # noqa: B905  # 3.9
+            of_it = [item for item in items if item.originalname == twin.name]
+            if not of_it:
+                continue
+            try:
+                made.append(self._twin(twin, code, self._chance.choice(of_it), name))
+            except Exception:  # the suite's own names and types, of which we know nothing
+                continue
+        return made
+
+    def _twin(self, twin: Twin, code: CodeType | None, item: pytest.Function, name: str) -> pytest.Function:
+        known: dict[str, Any] = {"fixtureinfo": item._fixtureinfo, "callobj": item.obj}
+        if hasattr(item, "callspec"):
+            known["callspec"] = item.callspec
+            known["name"] = item.name.replace(twin.name, name, 1)
+        if code is None:
+            given = dict(item.callspec.params)
+            given[twin.parameter] = self._other(given[twin.parameter])
+            known["callspec"] = dataclasses.replace(item.callspec, params=given)
+        else:
+            space = dict(item.obj.__globals__)
+            exec(code, space)  # noqa: S102  # the suite's own
+            known["callobj"] = space[twin.name]
+        return Canary.from_parent(item.parent, **{"name": name, "originalname": name, **known})
+
+    def _other(self, value: Any) -> Any:
+        """A value like it that nothing is equal to by chance."""
+        far = self._chance.randrange(1_000_000, 1_000_000_000)
+        kind = type(value)
+        if kind is int:
+            return value + far
+        if kind is float:
+            return far + 0.5
+        if kind is str:
+            return value + "".join(self._chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(12))
+        if kind is list:
+            return [*value, far]
+        if kind is tuple:
+            return (*value, far)
+        if kind in (set, frozenset):
+            return kind([*value, far])
+        if kind is dict:
+            return {**value, far: far}
+        return far
+
+
+def _names(found: Blueprint, chance: random.Random, count: int) -> list[str]:
+    """Names as the suite's own tests have them, and that none of them has."""
+    known = [name.rpartition("::")[2] for name in found.tests] or ["test_it"]
+    words = sorted({word for name in known for word in name.split("_")[1:] if word}) or ["more"]
+    taken = set(found.bound) | set(known)
+    names: list[str] = []
+    most = 10
+    while len(names) < count:
+        base = chance.choice(known)
+        most += 1
+        numbered = re.match(r"(.*?)(\d+)$", base)
+        if numbered:
+            name = f"{numbered[1]}{chance.randrange(most)}"
+        else:
+            name = f"{base}_{chance.choice((*words, str(chance.randrange(2, most))))}"
+        if name not in taken:
+            taken.add(name)
+            names.append(name)
+    return names

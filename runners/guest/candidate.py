@@ -1,0 +1,403 @@
+"""The candidate's process in the seat `separate`: imports the submission and does what the judge asks.
+
+Candidate code runs in here, so nothing in here is trusted, and nothing worth reading is: no
+test, no expected value, no other descriptor than the two pipes. Whatever this process sends,
+the judge reads as data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import enum
+import faulthandler
+import importlib
+import io
+import logging
+import os
+import sys
+import threading
+import types
+import warnings
+import weakref
+from typing import TYPE_CHECKING
+
+from . import failures, named
+from .crossing import Writer, to_json
+from .forwarding import OPERATIONS, SPECIAL_METHODS, special_methods
+from .peer import Gone, Peer, Ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .crossing import Reader
+
+CAUSES = 4
+KEPT_OUTPUT = 1 << 16
+MOST_TOLD = 1000
+VALUES: dict[Any, Any] = {
+    int: lambda value: int.__getnewargs__(value)[0],
+    float: lambda value: float.__getnewargs__(value)[0],
+    complex: lambda value: complex(*complex.__getnewargs__(value)),  # type: ignore[attr-defined]
+    str: lambda value: str.__getnewargs__(value)[0],
+    bytes: lambda value: bytes.__getnewargs__(value)[0],
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+}
+"""Immutable types, and the plain value that an instance of a subclass is."""
+CONTENT_KINDS: tuple[Any, ...] = (list, dict, set, bytearray, collections.deque)
+VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.items()))
+
+
+def serve(job: dict[str, Any], workspace: str, requests: int, answers: int) -> None:
+    """Until the judge closes its end."""
+    for folder in (os.path.join(workspace, "src"), workspace):
+        if os.path.isdir(folder):
+            sys.path.insert(0, folder)
+    server = Server(requests, answers, failures.Describer(workspace, ()))
+    sys.stdout = server.output("o")
+    sys.stderr = server.output("e")
+    faulthandler.enable(file=2)  # a crash is told past all of this
+    logging.root.addHandler(Logged(server))
+    warnings.simplefilter("default")
+    warnings.showwarning = server.warned  # type: ignore[assignment]
+    try:
+        server.run()
+    except Gone:
+        pass
+
+
+class Server(Peer):
+    def __init__(self, requests: int, answers: int, describe: failures.Describer) -> None:
+        super().__init__(requests, answers, first_number=2)
+        self._describe = describe
+        self._news: list[Any] = []  # classes that the judge has not been told of
+        self._told: set[int] = set()
+        self._printed: list[list[str]] = []
+        self._unsaid = 0
+        self.logged: list[list[Any]] = []
+        self._warned: list[list[Any]] = []
+        self._known: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._kinds: dict[tuple[str, tuple[str, ...]], type[Any]] = {}
+        self._lock = threading.RLock()
+        self._turn = threading.Condition(self._lock)
+        self._listening = False
+        self._waiting = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: dict[int, asyncio.Future[Any]] = {}
+        self._own: dict[str, Callable[..., Any]] = {
+            "import": self._import,
+            "describe": self._description,
+            "content": _content,
+            "static": lambda kind, name: _attributes(kind)[name],
+            "pin": lambda cpu: os.sched_setaffinity(0, {cpu}),
+            "unpin": lambda: os.sched_setaffinity(0, range(os.cpu_count() or 1)),
+            "task": self._start,
+            "pump": self._pump,
+            "cancel": lambda number: self._tasks[number].cancel(),
+            "outcome": lambda number: self._tasks.pop(number).result(),
+        }
+
+    def run(self) -> None:
+        while True:
+            self.answer(self._hear())
+
+    def answer(self, message: list[Any]) -> None:
+        self._listening = True
+        if self._waiting:
+            with self._turn:
+                self._turn.notify_all()
+        super().answer(message)
+
+    def asked(self, operation: str, operands: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """From whatever thread: the judge hears us only while it waits for an answer of ours."""
+        with self._turn:
+            self._waiting += 1
+            while not self._listening:
+                self._turn.wait()
+            self._waiting -= 1
+            try:
+                return self._converse(operation, operands, named)
+            finally:
+                self._listening = True
+
+    def _send(self, body: bytes) -> None:
+        with self._lock:
+            if body[2:3] != b"?":
+                self._listening = False
+            super()._send(body)
+
+    def carry_out(self, operation: str, operands: list[Any], keywords: dict[str, Any]) -> Any:
+        return (self._own.get(operation) or OPERATIONS[operation])(*operands, **keywords)
+
+    # --- operations of this side only ---------------------------------------
+
+    def _import(self, name: str) -> tuple[types.ModuleType, bool]:
+        module = importlib.import_module(name)
+        return module, hasattr(module, "__path__")
+
+    def _description(self, exc: BaseException) -> Any:
+        return self._describe(exc, exc.__traceback__)
+
+    def _start(self, awaitable: Any) -> int:
+        """Begin to run something that can be awaited; the judge then comes again and again until it is done."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self._loop)
+
+        async def run() -> Any:
+            return await awaitable
+
+        number = len(self._tasks) + 1
+        while number in self._tasks:
+            number += 1
+        self._tasks[number] = self._loop.create_task(run())
+        return number
+
+    def _pump(self, number: int, seconds: float) -> bool:
+        assert self._loop is not None
+        self._loop.run_until_complete(asyncio.wait({self._tasks[number]}, timeout=seconds))
+        return self._tasks[number].done()
+
+    # --- output -------------------------------------------------------------
+
+    def output(self, stream: str) -> io.TextIOWrapper:
+        raw: Any = Printed(self, stream)
+        return io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True)
+
+    def printed(self, stream: str, text: str) -> None:
+        """It travels with the next answer; if it is much, right away, while the judge listens."""
+        with self._turn:
+            self._printed.append([stream, text])
+            self.extras_waiting = True
+            self._unsaid += len(text)
+            if self._unsaid > KEPT_OUTPUT and self._listening:
+                self._send_printed()
+
+    def _send_printed(self) -> None:
+        said, self._printed, self._unsaid = self._printed, [], 0
+        self._write(to_json(["o", said]).encode())
+
+    def extras(self) -> dict[str, Any]:
+        self.extras_waiting = False
+        extras: dict[str, Any] = {}
+        if self._news:
+            extras["k"], self._news = self._news, []
+        if self._printed:
+            extras["o"], self._printed, self._unsaid = self._printed, [], 0
+        if self.logged or self._warned:
+            extras["l"], extras["w"] = self.logged[:MOST_TOLD], self._warned[:MOST_TOLD]
+            self.logged.clear()
+            self._warned.clear()
+        return extras
+
+    def warned(self, message: Any, category: type[Warning], filename: str, line: int, *_: Any) -> None:
+        path = self._describe.relative(filename)
+        self.extras_waiting = True
+        self._warned.append([category.__name__, _clean(message), path or filename, path is not None, line])
+
+    # --- lending: what the judge gets instead of an object --------------------
+
+    def lend(self, value: Any) -> list[Any]:
+        kind = type(value)
+        if issubclass(kind, Borrowed):
+            return ["y", value._reproof.number]
+        if issubclass(kind, type):
+            name = named.of_class(value)
+            return ["T", *name] if name else ["k", self._class(value)]
+        if issubclass(kind, BaseException):
+            return self._exception(value, CAUSES)
+        cell = ["h", self.lend_as(value), self._class(kind)]
+        base = next((base for base in VALUES if issubclass(kind, base)), None)
+        return cell if base is None else [*cell, Writer(self, careful=True).cell(VALUES[base](value))]
+
+    def _exception(self, exc: BaseException, depth: int) -> list[Any]:
+        original = getattr(exc, "_reproof_original", None)
+        if isinstance(original, Ref):
+            return ["y", original.number]
+        kind = type(exc)
+        name = named.of_class(kind)
+        write = Writer(self, careful=True)
+        attributes = {
+            attribute: write.cell(getattr(exc, attribute))
+            for base, attributes in named.EXCEPTION_ATTRIBUTES.items()
+            if isinstance(exc, base)
+            for attribute in attributes
+            if getattr(exc, attribute, None) is not None
+        }
+        return [
+            "e",
+            self.lend_as(exc),
+            ["T", *name] if name else ["k", self._class(kind)],
+            write.cell(exc.args),
+            write.cell(failures.safe_str(exc)),
+            attributes,
+            [str(note) for note in getattr(exc, "__notes__", ()) if type(note) is str],
+            self._exception(exc.__cause__, depth - 1) if exc.__cause__ is not None and depth else None,
+            self._exception(exc.__context__, depth - 1) if exc.__context__ is not None and depth else None,
+            bool(exc.__suppress_context__),
+        ]
+
+    def _class(self, kind: type[Any]) -> int:
+        """The number of a class; the judge is told what it needs to know to make one that looks like it."""
+        number = self.lend_as(kind)
+        if number not in self._told:
+            self._told.add(number)
+            self._news.append([number, self._class_in_words(kind)])
+            self.extras_waiting = True
+        return number
+
+    def _class_in_words(self, kind: type[Any]) -> dict[str, Any]:
+        value = next((base for base in VALUES if issubclass(kind, base)), None)
+        bases: list[Any] = []
+        for base in kind.__bases__:
+            name = named.of_class(base)
+            if name is None and base.__flags__ & HEAP_TYPE:
+                bases.append(self._class(base))
+            elif name is not None and (issubclass(base, BaseException) or base is value):
+                bases.append(list(name))
+
+        def own(base: type[Any]) -> bool:
+            if issubclass(base, BaseException):
+                return named.of_class(base) is None
+            return base is not object and (value is None or not issubclass(value, base))
+
+        words = {
+            "name": kind.__name__,
+            "module": str(getattr(kind, "__module__", "")),
+            "qualname": kind.__qualname__,
+            "doc": kind.__doc__ if type(kind.__doc__) is str else None,
+            "bases": bases,
+            "specials": special_methods(kind, own),
+            "methods": [name for name, found in _attributes(kind).items() if type(found) in PLAIN_METHODS],
+            "hashable": kind.__hash__ is not None,
+            "content": issubclass(kind, CONTENT_KINDS) or kind in VIEWS,
+            "iterable": isinstance(kind, enum.EnumMeta),
+        }
+        fields = getattr(kind, "__dataclass_fields__", None)
+        if isinstance(fields, dict):
+            words["fields"] = [name for name in fields if type(name) is str]
+        return words
+
+    # --- borrowing: what the candidate gets instead of the judge's objects ----
+
+    def borrow(self, cell: list[Any], read: Reader) -> Any:
+        tag = cell[0]
+        if tag == "y":
+            return self.lent_value(cell[1])
+        if tag == "ym":
+            return getattr(self.lent_value(cell[1]), cell[2])
+        if tag == "T":
+            return named.found(cell[1], cell[2])
+        if tag == "M":
+            return importlib.import_module(cell[1])
+        if tag == "x":
+            return self._borrowed(cell[1], self._kind(cell[2], tuple(cell[3])))
+        if tag == "e":
+            return self._borrowed_exception(cell, read)
+        raise ValueError(f"an unknown reference: {tag!r}")
+
+    def _borrowed(self, number: int, kind: type[Any]) -> Any:
+        """The same for the same object, as long as anyone here has it: `node is goal` is to be true."""
+        made = self._known.get(number)
+        if made is None:
+            made = self._known[number] = object.__new__(kind)
+            object.__setattr__(made, "_reproof", Ref(self, number))
+        return made
+
+    def _kind(self, name: str, specials: tuple[str, ...]) -> type[Any]:
+        kind = self._kinds.get((name, specials))
+        if kind is None:
+            methods = {special: SPECIAL_METHODS[special] for special in specials}
+            if name == "function":  # as an attribute of a class it becomes a method
+                methods["__get__"] = lambda self, owner, kind=None: types.MethodType(self, owner) if owner else self
+            kind = self._kinds[(name, specials)] = type(name, (Borrowed,), {"__slots__": (), **methods})
+        return kind
+
+    def _borrowed_exception(self, cell: list[Any], read: Reader) -> BaseException:
+        _, number, kind, bases, args, text = cell
+        if isinstance(bases, str):
+            made: BaseException = _made(named.found("builtins", bases), read.cell(args))
+        else:
+            parents = tuple(named.found("builtins", base) for base in bases) or (Exception,)
+            made = _made(type(kind, parents, {"__str__": lambda self: text}), read.cell(args))
+        made._reproof_original = Ref(self, number)  # type: ignore[attr-defined]
+        return made
+
+
+def _made(kind: Any, args: Any) -> BaseException:
+    try:
+        made: BaseException = kind(*args)
+    except Exception:
+        made = kind.__new__(kind)
+        made.args = tuple(args)
+    return made
+
+
+HEAP_TYPE = 1 << 9
+PLAIN_METHODS = (type(serve), classmethod, staticmethod)
+
+
+def _attributes(kind: type[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        found.update(vars(base))
+    return found
+
+
+def _content(value: Any) -> Any:
+    """What it holds, as the plain type that it is made of."""
+    if isinstance(value, VIEWS):
+        return set(value)
+    for base in CONTENT_KINDS:
+        if isinstance(value, base):
+            return dict(dict.items(value)) if base is dict else base(base.__iter__(value))
+    raise TypeError("it has no content of a plain kind")
+
+
+class Borrowed:
+    """Something of the judge's that a test has handed in: it can be called and used, from afar."""
+
+    __slots__ = ("__weakref__", "_reproof")
+
+    _reproof: Ref
+
+    def __getattr__(self, name: str) -> Any:
+        return self._reproof.peer.ask("get", self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._reproof.peer.ask("set", self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._reproof.peer.ask("del", self, name)
+
+
+class Logged(logging.Handler):
+    """What the candidate logs is logged again on the judge's side, where pytest listens."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__()
+        self._server = server
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._server.extras_waiting = True
+        self._server.logged.append([_clean(record.name), record.levelno, _clean(record.getMessage())])
+
+
+def _clean(text: object) -> str:
+    return failures.safe_str(text).encode("utf-8", "backslashreplace").decode()
+
+
+class Printed(io.RawIOBase):
+    """What the candidate prints travels with its answers, so that each test has its own."""
+
+    def __init__(self, server: Server, stream: str) -> None:
+        self._server, self._stream = server, stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._server.printed(self._stream, bytes(data).decode("utf-8", "backslashreplace"))
+        return len(data)

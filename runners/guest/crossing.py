@@ -1,0 +1,462 @@
+"""Values on their way between the judge and the candidate: two processes that do not trust each other.
+
+A value of a plain kind crosses as a copy of exactly its type. A mutable one is **shared**
+for as long as both sides hold it: each has its own copy, and each message brings along what
+has changed in it since the last, so that `sort_in_place(xs)` changes the caller's `xs`.
+Everything else crosses as a **reference**, whose meaning is the business of `Side.lend`
+(sender) and `Side.borrow` (receiver).
+
+A message's values are JSON. A *cell* is a JSON scalar for itself, `[3]` for the shared
+container number 3, and `["tag", ...]` for all else. What the other side does not know yet of
+a shared container stands in a *row* of the message. As rows are flat, containers that are
+cyclic or deeply nested need no special treatment:
+
+    [1, (2.5, "x"), []]   →   cell [1], rows [[1, "l", [1, ["t", [2.5, "x"]], [3]]], [3, "l", []]]
+
+Nothing here unpickles or evaluates: what is read is rebuilt from data, by exact type, and
+whatever our own writer would not have written is `Garbled`.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections
+import datetime
+import decimal
+import fractions
+import json
+import pathlib
+import struct
+import sys
+import uuid
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+LARGEST_NUMBER = 1 << 256  # beyond it a number is written in hexadecimal, which has no limit of digits
+LARGEST_SHARED = 10_000  # elements of a container that is shared for longer than a call
+MOST_SHARED = 1_000  # containers at once; each of them is looked at with each message
+
+
+def _quick_encoder() -> Callable[[Any], str]:
+    """What `json.dumps` does, without making a new encoder for each message."""
+    plain = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
+    make: Any = json.encoder.c_make_encoder  # type: ignore[attr-defined]
+    if make is None:
+        return plain.encode
+    text: Any = json.encoder.encode_basestring
+    encode = make(None, plain.default, text, None, ":", ",", False, False, True)
+    return lambda value: "".join(encode(value, 0))
+
+
+to_json = _quick_encoder()
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
+class Garbled(Exception):
+    """The other side sent what our own writer does not write."""
+
+
+def unpack(data: bytes) -> list[Any]:
+    try:
+        text = data.decode("utf-8")
+        message, end = _scan(text, 0)
+    except (ValueError, StopIteration, RecursionError) as exc:
+        raise Garbled(f"a message is not JSON: {exc}") from None
+    if type(message) is not list or not message or end != len(text):
+        raise Garbled("a message is not one list")
+    return message
+
+
+# --- plain kinds --------------------------------------------------------------
+
+_ATOMS = frozenset((type(None), bool, int, float, str))
+_MUTABLE: dict[Any, str] = {
+    list: "l",
+    dict: "d",
+    set: "s",
+    bytearray: "B",
+    collections.deque: "q",
+    collections.OrderedDict: "o",
+    collections.Counter: "c",
+    collections.defaultdict: "D",
+}
+_IMMUTABLE: dict[Any, str] = {tuple: "t", frozenset: "f"}
+
+
+def _b64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _zone(value: Any) -> Any:
+    """A time zone that is plain data; None if it has none, and 0 if it cannot cross."""
+    if value.tzinfo is None:
+        return None
+    return _timezone(value.tzinfo)[1:] if type(value.tzinfo) is datetime.timezone else 0
+
+
+def _timezone(value: datetime.timezone) -> list[Any]:
+    offset, name = value.utcoffset(None), value.tzname(None)
+    default = datetime.timezone(offset).tzname(None)
+    return ["tz", offset.days, offset.seconds, offset.microseconds, None if name == default else name]
+
+
+def _read_zone(parts: Any) -> datetime.timezone | None:
+    if parts is None:
+        return None
+    days, seconds, microseconds, name = parts
+    offset = datetime.timedelta(_int(days), _int(seconds), _int(microseconds))
+    return datetime.timezone(offset) if name is None else datetime.timezone(offset, _str(name))
+
+
+def _datetime(v: datetime.datetime) -> list[Any] | None:
+    zone = _zone(v)
+    parts = [v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond]
+    return None if zone == 0 else ["datetime", parts, zone, v.fold]
+
+
+def _time(v: datetime.time) -> list[Any] | None:
+    zone = _zone(v)
+    return None if zone == 0 else ["time", [v.hour, v.minute, v.second, v.microsecond], zone, v.fold]
+
+
+def _int(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{type(value).__name__} where a number was expected")
+    return value
+
+
+def _str(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{type(value).__name__} where a text was expected")
+    return value
+
+
+def _ints(values: Any) -> list[int]:
+    return [_int(value) for value in values]
+
+
+def _bits(text: Any) -> float:
+    (value,) = struct.unpack(">d", bytes.fromhex(_str(text)))
+    return float(value)
+
+
+_PATHS = (pathlib.PosixPath, pathlib.PurePosixPath, pathlib.PureWindowsPath)
+
+_SCALARS: dict[type[Any], Callable[[Any], list[Any] | None]] = {
+    bytes: lambda v: ["b", _b64(v)],
+    complex: lambda v: ["z", struct.pack(">d", v.real).hex(), struct.pack(">d", v.imag).hex()],
+    decimal.Decimal: lambda v: ["decimal", str(v)],
+    fractions.Fraction: lambda v: ["fraction", hex(v.numerator), hex(v.denominator)],
+    range: lambda v: ["range", hex(v.start), hex(v.stop), hex(v.step)],
+    datetime.datetime: _datetime,
+    datetime.date: lambda v: ["date", v.toordinal()],
+    datetime.time: _time,
+    datetime.timedelta: lambda v: ["delta", v.days, v.seconds, v.microseconds],
+    datetime.timezone: _timezone,
+    uuid.UUID: lambda v: ["uuid", v.hex],
+    type(Ellipsis): lambda v: ["..."],
+    type(NotImplemented): lambda v: ["notimplemented"],
+    **{kind: lambda v: ["path", type(v).__name__, str(v)] for kind in _PATHS},
+}
+
+_READERS: dict[str, Callable[..., Any]] = {
+    "i": lambda text: int(_str(text), 16),
+    "u": lambda text: bytes.fromhex(_str(text)).decode("utf-8", "surrogatepass"),
+    "b": lambda text: base64.b64decode(_str(text), validate=True),
+    "z": lambda real, imag: complex(_bits(real), _bits(imag)),
+    "decimal": lambda text: decimal.Decimal(_str(text)),
+    "fraction": lambda above, below: fractions.Fraction(int(_str(above), 16), int(_str(below), 16)),
+    "range": lambda *parts: range(*[int(_str(part), 16) for part in parts]),
+    "datetime": lambda parts, zone, fold: datetime.datetime(*_ints(parts), tzinfo=_read_zone(zone), fold=_int(fold)),  # type: ignore[arg-type,misc]
+    "date": lambda number: datetime.date.fromordinal(_int(number)),
+    "time": lambda parts, zone, fold: datetime.time(*_ints(parts), tzinfo=_read_zone(zone), fold=_int(fold)),  # type: ignore[arg-type,misc]
+    "delta": lambda *parts: datetime.timedelta(*_ints(parts)),
+    "tz": lambda *parts: _read_zone(parts),
+    "uuid": lambda text: uuid.UUID(hex=_str(text)),
+    "...": lambda: Ellipsis,
+    "notimplemented": lambda: NotImplemented,
+    "path": lambda kind, text: {known.__name__: known for known in _PATHS}[kind](_str(text)),
+}
+
+
+# --- sharing ------------------------------------------------------------------
+
+
+class Share:
+    """A mutable container of which each side has a copy."""
+
+    __slots__ = ("content", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.content = ""
+        """What the other side knows it to hold, as JSON."""
+
+
+class Side:
+    """One end: what it shares, and how it lends and borrows what does not cross as a copy.
+
+    Numbers are odd if the judge gave them and even if the candidate did, so that both can give some.
+    """
+
+    def __init__(self, first_number: int) -> None:
+        self.shares: dict[int, Share] = {}
+        self.numbers: dict[int, int] = {}  # id of a shared value → its number
+        self.next_number = first_number
+        self.fresh: list[int] = []
+        self.forgotten: list[int] = []
+
+    def lend(self, value: Any) -> list[Any]:
+        """A cell that stands for something that cannot be copied."""
+        raise NotImplementedError
+
+    def borrow(self, cell: list[Any], read: Reader) -> Any:
+        """What stands here for something of the other side's. Raises Garbled for a cell that it does not know."""
+        raise NotImplementedError
+
+    def share(self, value: Any) -> int:
+        number = self.numbers.get(id(value))
+        if number is None:
+            number = self.next_number
+            self.next_number += 2
+            self.keep(number, value)
+            self.fresh.append(number)
+        return number
+
+    def keep(self, number: int, value: Any) -> Share:
+        share = self.shares[number] = Share(value)
+        self.numbers[id(value)] = number
+        return share
+
+    def forget(self, number: Any) -> None:
+        share = self.shares.pop(number, None) if type(number) is int else None
+        if share is not None:
+            del self.numbers[id(share.value)]
+
+    def let_go(self) -> None:
+        """Stop sharing what nobody here holds any more but this table; the next message says so."""
+        excess = len(self.shares) - MOST_SHARED
+        for number in list(self.shares):  # outer ones first: what only they hold is free after them
+            share = self.shares[number]
+            if _unheld(share) or excess > 0:
+                self.forget(number)
+                self.forgotten.append(number)
+                excess -= 1
+
+
+def _holders(share: Share) -> int:
+    return sys.getrefcount(share.value)
+
+
+_ONE = _holders(Share([]))
+
+
+def _unheld(share: Share) -> bool:
+    return _holders(share) <= _ONE or len(share.value) > LARGEST_SHARED
+
+
+# --- writing ------------------------------------------------------------------
+
+
+class Writer:
+    """Values → cells and rows of one message.
+
+    `careful` is slower, and also writes what JSON as such would not bring across unchanged.
+    """
+
+    def __init__(self, side: Side, careful: bool = False) -> None:
+        self.side = side
+        self.careful = careful
+        self._told: list[Share] = []
+
+    def begin(self) -> None:
+        self._told = []
+
+    def undo(self) -> None:
+        """The message was not sent: the other side does not know what it would have said."""
+        for share in self._told:
+            share.content = ""
+
+    def cell(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in _ATOMS:
+            return self._atom(value, kind) if self.careful else value
+        if kind in _MUTABLE:
+            return [self.side.share(value)]
+        if kind in _IMMUTABLE:
+            return [_IMMUTABLE[kind], self._cells(value)]
+        encode = _SCALARS.get(kind)
+        encoded = encode(value) if encode is not None else None
+        if encoded is not None:
+            return encoded
+        if kind is slice:
+            return ["slice", self.cell(value.start), self.cell(value.stop), self.cell(value.step)]
+        return self.side.lend(value)
+
+    def _atom(self, value: Any, kind: type[Any]) -> Any:
+        if kind is int and not -LARGEST_NUMBER < value < LARGEST_NUMBER:
+            return ["i", hex(value)]
+        if kind is str and not value.isascii():
+            try:
+                value.encode("utf-8")
+            except UnicodeEncodeError:  # JSON would join two halves of a pair into one character
+                return ["u", value.encode("utf-8", "surrogatepass").hex()]
+        return value
+
+    def rows(self) -> str:
+        """What the other side does not know of all that is shared, by now or through this message; as JSON."""
+        shares = self.side.shares
+        if not shares:
+            return "[]"
+        rows = []
+        waiting, self.side.fresh = list(shares), []
+        while waiting:
+            for number in waiting:
+                share = shares[number]
+                written = to_json(self.content(share.value))
+                if written != share.content:
+                    share.content = written
+                    self._told.append(share)
+                    rows.append(f'[{number},"{_MUTABLE[type(share.value)]}",{written}]')
+            waiting, self.side.fresh = self.side.fresh, []  # writing one can bring up more
+        return f"[{','.join(rows)}]"
+
+    def content(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is list or kind is set:
+            return self._cells(value)
+        if kind is bytearray:
+            return _b64(bytes(value))
+        if kind is collections.deque:
+            return [value.maxlen, self._cells(value)]
+        pair = [self._cells(value.keys()), self._cells(value.values())]
+        return [*pair, self.cell(value.default_factory)] if kind is collections.defaultdict else pair
+
+    def _cells(self, values: Iterable[Any]) -> list[Any]:
+        if not self.careful and _ATOMS.issuperset(map(type, values)):
+            return list(values)
+        return [self.cell(value) for value in values]
+
+
+# --- reading ------------------------------------------------------------------
+
+_EMPTY: dict[str, Callable[[], Any]] = {
+    "l": list,
+    "d": dict,
+    "s": set,
+    "B": bytearray,
+    "o": collections.OrderedDict,
+    "c": collections.Counter,
+}
+
+
+class Reader:
+    """Cells and rows of one message → values."""
+
+    def __init__(self, side: Side) -> None:
+        self.side = side
+
+    def rows(self, rows: Any) -> None:
+        """Take over what the other side says of shared containers: first make them, for they refer to each other."""
+        filling = []
+        for row in _checked(rows, list):
+            number, tag, content = _checked(row, list, 3)
+            filling.append((self._share(_checked(number, int), tag, content), tag, content))
+        for share, tag, content in filling:
+            try:
+                self._fill(share.value, tag, content)
+            except (TypeError, ValueError, LookupError) as exc:
+                raise Garbled(f"a container cannot be rebuilt: {exc}") from None
+        for share, _, _ in filling:
+            # As we would write it ourselves: a reference is "mine" to one side and "yours" to the other.
+            share.content = self._written(share.value)
+
+    def _written(self, value: Any) -> str:
+        try:
+            written = to_json(Writer(self.side).content(value))
+            written.encode("utf-8")
+        except ValueError:
+            written = to_json(Writer(self.side, careful=True).content(value))
+        return written
+
+    def _share(self, number: int, tag: Any, content: Any) -> Share:
+        share = self.side.shares.get(number)
+        if share is not None:
+            if _MUTABLE[type(share.value)] != tag:
+                raise Garbled(f"the shared container {number} is not of kind {tag!r}")
+            return share
+        if number % 2 == self.side.next_number % 2:
+            raise Garbled(f"there is no shared container {number}")
+        if tag == "q":
+            most = _checked(content, list, 2)[0]
+            return self.side.keep(number, collections.deque(maxlen=None if most is None else _checked(most, int)))
+        if tag == "D":
+            return self.side.keep(number, collections.defaultdict(self._factory(_checked(content, list, 3)[2])))
+        if type(tag) is not str or tag not in _EMPTY:
+            raise Garbled(f"an unknown kind of container: {tag!r}")
+        return self.side.keep(number, _EMPTY[tag]())
+
+    def _factory(self, cell: Any) -> Any:
+        factory = self.cell(cell)
+        if factory is not None and not callable(factory):
+            raise Garbled("a default factory that cannot be called")
+        return factory
+
+    def _fill(self, value: Any, tag: str, content: Any) -> None:
+        if tag == "l":
+            value[:] = self._cells(content)
+        elif tag == "B":
+            value[:] = base64.b64decode(_str(content), validate=True)
+        elif tag in ("s", "q"):
+            items = self._cells(content if tag == "s" else content[1])
+            value.clear()
+            value.update(items) if tag == "s" else value.extend(items)
+        else:
+            keys, items = self._cells(content[0]), self._cells(content[1])
+            if len(keys) != len(items):
+                raise Garbled("a mapping has more keys than values, or fewer")
+            value.clear()
+            for key, item in zip(keys, items):  # noqa: B905  # 3.9
+                value[key] = item
+
+    def _cells(self, cells: Any) -> list[Any]:
+        kinds = set(map(type, _checked(cells, list)))
+        if list not in kinds and dict not in kinds:
+            return cells  # type: ignore[no-any-return]
+        return [self.cell(cell) for cell in cells]
+
+    def cell(self, cell: Any) -> Any:
+        kind = type(cell)
+        if kind is not list:
+            if kind is dict:
+                raise Garbled("an object where a value was expected")
+            return cell
+        if len(cell) == 1 and type(cell[0]) is int:
+            share = self.side.shares.get(cell[0])
+            if share is None:
+                raise Garbled(f"there is no shared container {cell[0]}")
+            return share.value
+        try:
+            return self._tagged(cell)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError) as exc:
+            raise Garbled(f"a value cannot be rebuilt: {exc}") from None
+
+    def _tagged(self, cell: list[Any]) -> Any:
+        tag = _str(cell[0])
+        if tag == "t":
+            return tuple(self._cells(cell[1]))
+        if tag == "f":
+            return frozenset(self._cells(cell[1]))
+        if tag == "slice":
+            return slice(*[self.cell(part) for part in _checked(cell, list, 4)[1:]])
+        read = _READERS.get(tag)
+        return read(*cell[1:]) if read is not None else self.side.borrow(cell, self)
+
+
+def _checked(value: Any, kind: type[Any], length: int | None = None) -> Any:
+    if type(value) is not kind or (length is not None and len(value) != length):
+        raise Garbled(f"{type(value).__name__} where {kind.__name__} was expected")
+    return value

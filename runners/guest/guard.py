@@ -1,0 +1,418 @@
+"""The in-process seat: what is done so that a candidate beside pytest cannot decide its own verdict unseen.
+
+One `Guard` per run. It keeps the suite's text in memory, knows what pytest was like before the candidate,
+puts canaries among the tests, and looks at three moments whether anything has been changed: when all is
+collected, at tests chosen by chance, and at the end. What it finds travels as events of kind `integrity`:
+`findings` are proof, `suspicions` are not.
+"""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import os
+import random
+import sys
+import types
+from typing import TYPE_CHECKING
+
+import pytest
+
+from . import blueprint, canaries, importer, pristine, served, watch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .child import Channel
+    from .failures import Describer
+
+MOST = 20
+MANY = 10
+"""With so many tests it also looks between two of them, at a moment chosen by chance."""
+_OWN_HOOKS = (
+    *("pytest_addoption", "pytest_configure", "pytest_unconfigure", "pytest_generate_tests", "pytest_addhooks"),
+    *("pytest_sessionstart", "pytest_report_header", "pytest_make_parametrize_id"),
+)
+"""Hooks that a suite may have without noticing that there are canaries."""
+_WATCHED_HOOKS = (
+    *("pytest_runtest_protocol", "pytest_runtest_setup", "pytest_runtest_call", "pytest_runtest_teardown"),
+    *("pytest_pyfunc_call", "pytest_runtest_makereport", "pytest_runtest_logreport", "pytest_fixture_setup"),
+    *("pytest_runtestloop", "pytest_collection_modifyitems", "pytest_pycollect_makeitem", "pytest_generate_tests"),
+    *("pytest_assertrepr_compare", "pytest_sessionfinish", "pytest_runtest_logstart", "pytest_runtest_logfinish"),
+)
+"""Hooks by which one can decide what becomes of a test."""
+_BUILT_IN = frozenset(vars(builtins))
+_ALWAYS = ("_pytest", "pluggy", "pytest", "builtins", "os", "reproof_guest")
+_DECIDING = ("pytest_plugins", "__test__", "pytestmark")
+"""Names of a test module by which pytest decides what to run."""
+
+
+class _Fresh(Exception):
+    """No one's base but ours."""
+
+
+def _settings() -> tuple[Any, ...] | None:
+    """The profile of Hypothesis that is in force."""
+    found = getattr(sys.modules.get("hypothesis"), "settings", None)
+    return None if found is None else (getattr(found, "_current_profile", None), found.default)
+
+
+def _file_of(thing: Any) -> str:
+    module = sys.modules.get(getattr(thing, "__module__", None) or "")
+    return getattr(module, "__file__", None) or "<unknown>"
+
+
+class Guard:
+    def __init__(self, job: dict[str, Any], workspace: str, channel: Channel, describe: Describer) -> None:
+        self._send, self._describe = channel.send, describe
+        self._goes_on = bool(job["finished"])
+        """Whether this process only runs what another has left: then nothing is a pass any more."""
+        files = {path: base64.b64decode(data) for path, data in job["suite"] if path.endswith(".py")}
+        self._text = b"\n".join(files.values())
+        self._chance = random.Random(os.urandom(32))  # noqa: S311  # who can see its state has seen the canaries
+        self._plans: dict[str, canaries.Plan] = {}
+        self._blueprints: dict[str, blueprint.Blueprint] = {}
+        self._told: set[str] = set()
+        self._hooks: dict[str, Any] = {}
+        self._items: list[pytest.Item] = []
+        self._moments: set[str] = set()
+        self._collectors: dict[str, Any] = {}
+        self._looks = 0
+        self._hooked: bool | None = None
+        self._news: dict[str, list[str]] = {}
+        self.suite = served.Served(files, workspace, self._study)
+        self._pristine = pristine.keep()
+        self.watch = watch.Watch(describe, self._is_judge)
+        self._settings = _settings()
+        self.complete: set[str] = set()
+        """Ids of what was collected without an error."""
+        self.quiet: set[str] = set()
+        """Canaries of which only the outcome is told. They cannot hang: no candidate is called."""
+
+    def begin(self) -> None:
+        """Before anything of the submission can run."""
+        self.suite.install()
+        watch.rejected = self._rejected
+        self._news["checks"] = ["the suite's modules run from memory"]
+        if self.suite.blank():
+            self._news["checks"].append("the tests cannot be read from disk")
+        self.suite.protect()
+        self._hide()
+
+    def _hide(self) -> None:
+        """What can be named can be reached: our modules are in no list any more."""
+        package = __name__.rpartition(".")[0]
+        for name in (package, *(f"{package}.{module}" for module in importer.sources)):
+            sys.modules.pop(name, None)
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, importer.Importer)]
+
+    def _rejected(self, frame: Any) -> None:
+        place = watch.place_of(self._describe, frame, 40)
+        if place is not None and place not in self._told:
+            self._told.add(place)
+            self._send({"e": "rejected", "place": place})
+
+    # --- canaries -----------------------------------------------------------
+
+    def _study(self, path: str, tree: Any, source: bytes, filename: str) -> None:
+        found = blueprint.Blueprint(tree, source)
+        self._blueprints[path] = found
+        if found.tests and "pytestmark" not in found.bound:
+            plan = canaries.Plan(found, filename, self._chance)
+            self._plans[path] = plan
+            self._send({"e": "plan", **plan.announced(path), **self._news})
+            self._news.clear()
+
+    def add_canaries(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+        """Where no fixture of the suite's is torn down or set up for it."""
+        if not items or self._goes_on or self._suite_has_hooks(session.config):
+            return
+        places = [index for index in range(len(items) + 1) if self._fits(items, index)]
+        if not places:
+            return
+        chosen = sorted((self._chance.choice(places) for _ in range(3)), reverse=True)
+        last = items[-1].getparent(pytest.Module)
+        twins = self._twins(last, items)
+        plans: dict[str, list[pytest.Function]] = {}
+        for index in chosen:
+            module = self._module_at(items, index)
+            path = self._describe.relative(str(module.path)) or ""
+            if path not in plans:
+                plans[path] = self._plans[path].make_plain(module)
+                self._chance.shuffle(plans[path])
+            if plans[path]:
+                items.insert(index, plans[path].pop())
+        items += twins
+        self.quiet = {item.nodeid for item in items if self.is_canary(item) and item not in twins}
+
+    def _twins(self, module: Any, items: list[pytest.Item]) -> list[pytest.Function]:
+        path = self._describe.relative(str(module.path)) if module is not None else None
+        if path not in self._plans:
+            return []
+        own = [item for item in items if isinstance(item, pytest.Function) and item.parent is module]
+        return self._plans[path].make_twins(own)
+
+    def _fits(self, items: list[pytest.Item], index: int) -> bool:
+        before = items[index - 1] if index else None
+        after = items[index] if index < len(items) else None
+        module = self._module_at(items, index)
+        if module is None or self._describe.relative(str(module.path)) not in self._plans:
+            return False
+        if "pytestmark" in vars(module.obj):
+            return False
+        if before is None or after is None:
+            return True
+        return before.parent is not after.parent or isinstance(before.parent, pytest.Module)
+
+    def _module_at(self, items: list[pytest.Item], index: int) -> Any:
+        return items[index - 1 if index else 0].getparent(pytest.Module)
+
+    def _suite_has_hooks(self, config: pytest.Config) -> bool:
+        if self._hooked is None:
+            self._hooked = self._finds_hooks(config)
+        return self._hooked
+
+    def _finds_hooks(self, config: pytest.Config) -> bool:
+        for plugin in config.pluginmanager.get_plugins():
+            if self._owner(plugin) == "suite":
+                named = [name for name in vars(plugin) if name.startswith("pytest_")]
+                if any(name not in (*_OWN_HOOKS, "pytest_plugins") for name in named):
+                    return True
+        return False
+
+    def is_canary(self, item: object) -> bool:
+        return isinstance(item, canaries.Canary)
+
+    # --- looking ------------------------------------------------------------
+
+    def remember(self, session: pytest.Session) -> None:
+        """How pytest's own objects are put together, before any test module is imported."""
+        config = session.config
+        self._hooks = dict(vars(config.hook))
+        self._functions = {id(impl): (impl, impl.function) for impl in self._implementations()}
+        self._parts = [
+            (session, "config", config),
+            (config, "hook", config.hook),
+            (config, "pluginmanager", config.pluginmanager),
+            (config.pluginmanager, "_inner_hookexec", config.pluginmanager._inner_hookexec),
+        ]
+        self._classes = [(part, type(part)) for part in (session, config, config.pluginmanager, config.hook)]
+        self._session = session
+
+    def _implementations(self) -> Iterator[Any]:
+        for name in _WATCHED_HOOKS:
+            if name in self._hooks:
+                yield from self._hooks[name].get_hookimpls()
+
+    def look(self, when: str) -> None:
+        """Compare with what was. Called at moments when no fixture of the suite's is active."""
+        self._looks += 1
+        try:
+            self._look(when)
+        except Exception as exc:  # what it looks at is the candidate's to change
+            self._find(f"{when}: what pytest is made of cannot be looked at any more ({type(exc).__name__})")
+        self._tell()
+
+    def _look(self, when: str) -> None:
+        for change in self._pristine.changes(self._is_used):
+            self._changed(change, when)
+        if self._hooks:
+            self._look_at_objects(when)
+        for path, found in self._blueprints.items():
+            self._look_at_module(path, found)
+        if self._settings is not None and _settings() != self._settings and b"profile" not in self._text:
+            self._find(f"the submission changed Hypothesis's settings ({when})")
+        for text in self.watch.findings.values():
+            self._find(text)
+
+    def _is_used(self, package: str) -> bool:
+        """Whether it has a say: pytest's own always, the others where the suite speaks of them."""
+        if package == "random" and b"hypothesis" in self._text:
+            return True
+        return package in _ALWAYS or package.encode() in self._text
+
+    def _changed(self, change: pristine.Change, when: str) -> None:
+        place = self._submitted(change.now)
+        named = change.name.rpartition(".")[2].encode() in self._text
+        if place is None and (named or change.now is None or self._is_known(change.now)):
+            return  # the suite's own doing, or a library's
+        by = f", {place}" if place else ""
+        said = f"the submission replaced `{change.name}`{by} ({when})"
+        if change.proof:
+            self._find(said)
+        else:
+            self._suspect(said)
+
+    def _look_at_objects(self, when: str) -> None:
+        for owner, name, before in self._parts:
+            if getattr(owner, name, None) is not before:
+                self._find(f"the submission replaced `{name}` of pytest's {type(owner).__name__} ({when})")
+        for part, kind in self._classes:
+            if type(part) is not kind:
+                self._find(f"the submission gave pytest's {kind.__name__} another class ({when})")
+            own = [name for name in vars(part) if isinstance(getattr(kind, name, None), types.FunctionType)]
+            for name in own:
+                self._find(f"the submission replaced `{name}` of pytest's {kind.__name__} ({when})")
+        hooks = vars(self._session.config.hook)
+        for name, caller in self._hooks.items():
+            if hooks.get(name) is not caller:
+                self._find(f"the submission replaced pytest's hook `{name}` ({when})")
+        for impl in self._implementations():
+            known = self._functions.get(id(impl))
+            if known is not None and known[1] is not impl.function:
+                self._find(f"the submission replaced an implementation of {impl.function.__name__} ({when})")
+            elif known is None and b"pytest_plugins" not in self._text:
+                self._new_hook(impl)
+        for item in self._items:
+            for name in ("runtest", "setup", "teardown", "repr_failure", "ihook"):
+                if name in vars(item):
+                    self._find(f"the submission replaced `{name}` of the test {item.nodeid} ({when})")
+
+    def _new_hook(self, impl: Any) -> None:
+        place = self._submitted(impl.function)
+        if place is not None:
+            self._find(f"the submission answers pytest's hook {impl.function.__name__}, {place}")
+
+    # --- the suite's modules ------------------------------------------------
+
+    def _look_at_module(self, path: str, found: blueprint.Blueprint) -> None:
+        collector = self._collectors.get(path)
+        if collector is None:
+            return
+        space = vars(collector.obj)
+        codes = self.suite.codes.get(path, {})
+        for name in found.plain:
+            now = space.get(name)
+            if not isinstance(now, types.FunctionType) or now.__code__ is not codes.get(name):
+                place = self._submitted(now)
+                self._find(f"the submission replaced `{name}` of the suite's {path}" + (f", {place}" if place else ""))
+        for name, module, attribute in found.imports:
+            self._look_at_import(path, space, name, module, attribute)
+        for value in list(space.values()):
+            self._look_at_class(value)
+        if not found.stars:
+            for name in set(space) - found.bound:
+                if (name in _BUILT_IN and not name.startswith("__")) or name in _DECIDING:
+                    self._find(f"the submission put `{name}` among the names of the suite's {path}")
+
+    def _look_at_class(self, value: Any) -> None:
+        """One that claims what it has never seen would pass every `isinstance` and `pytest.raises`."""
+        if not issubclass(type(value), type) or type(value) is type:
+            return
+        if self._describe.owner(_file_of(value)) == "submission" and issubclass(_Fresh, value):
+            said = f"{value.__module__}.{value.__qualname__} of the submission claims to be a base of any class"
+            (self._find if BaseException in type.mro(value) else self._suspect)(said)
+
+    def _look_at_import(self, path: str, space: dict[str, Any], name: str, module: str, attribute: str) -> None:
+        """A name that the suite imports from what was here before the candidate still means that."""
+        before = self._pristine.modules.get(module)
+        if before is None or module.partition(".")[0] not in (*pristine.JUDGES, *pristine.SHARED):
+            return
+        meant = getattr(before, attribute, None) if attribute else before
+        now = space.get(name)
+        if meant is None or now is meant or name in self._blueprints[path].rebound:
+            return
+        if self._submitted(now) or isinstance(now, types.ModuleType):
+            full = f"{module}.{attribute}" if attribute else module
+            self._find(f"`{name}` in the suite's {path} is not {full} any more")
+
+    def collected(self, session: pytest.Session) -> None:
+        """All tests are known; the candidate has been imported, and none has run."""
+        self._items = list(session.items)
+        if len(self._items) >= MANY:
+            self._moments = {self._chance.choice(self._items).nodeid}
+        for item in self._items:
+            module = item.getparent(pytest.Module)
+            if module is not None:
+                self._collectors.setdefault(self._describe.relative(str(module.path)) or "", module)
+        if not self._deselects(session.config):
+            self._look_for_missing()
+        self.look("after collection")
+
+    def _deselects(self, config: pytest.Config) -> bool:
+        option = config.option
+        chosen = any(getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise"))
+        standard = config.getini("python_functions") == ["test"] and config.getini("python_classes") == ["Test"]
+        own = self._suite_has_hooks(config) or b"collect_ignore" in self._text
+        return chosen or not standard or own or self._goes_on
+
+    def _look_for_missing(self) -> None:
+        there: dict[str, set[str]] = {}
+        for item in self._items:
+            path, _, name = item.nodeid.partition("::")
+            there.setdefault(path, set()).add(name.partition("[")[0])
+        for path, found in self._blueprints.items():
+            missing = [name for name in found.tests if name not in there.get(path, ())]
+            if missing and path in self.complete:
+                self._find(f"{len(missing)} of the tests in {path} were kept from being collected: {missing[0]}")
+
+    def before(self, item: pytest.Item) -> None:
+        if item.nodeid in self._moments:
+            self._moments.discard(item.nodeid)
+            self.look("between two tests")
+
+    def end(self) -> dict[str, int]:
+        """The last word, after pytest has finished; what is to stand in the event that says so."""
+        for path in self.suite.altered():
+            self._find(f"the suite's {path} was changed on disk")
+        for text in self.watch.suspicions.values():
+            self._suspect(text)
+        self._tell()
+        return {"looks": self._looks}
+
+    # --- telling ------------------------------------------------------------
+
+    def _find(self, text: str) -> None:
+        self._note("findings", text)
+
+    def _suspect(self, text: str) -> None:
+        self._note("suspicions", text)
+
+    def _note(self, kind: str, text: str) -> None:
+        short = text.partition(" (")[0]
+        if short not in self._told and len(self._told) < MOST:
+            self._told.add(short)
+            self._news.setdefault(kind, []).append(text[:500])
+
+    def _tell(self) -> None:
+        if self._news:
+            self._send({"e": "integrity", **self._news})
+            self._news.clear()
+
+    # --- whose is it --------------------------------------------------------
+
+    def _owner(self, thing: Any) -> str:
+        """`suite`, `submission` or `library`, by the file that a module, or a class, comes from."""
+        module = thing if isinstance(thing, types.ModuleType) else sys.modules.get(type(thing).__module__)
+        return self._describe.owner(getattr(module, "__file__", None) or "<unknown>")
+
+    def _submitted(self, value: Any) -> str | None:
+        """`path:line` in the submission where a value was made; None if it was not made there."""
+        code = pristine.code_of(value)
+        if code is not None:
+            path = self._describe.relative(code.co_filename)
+            if path is not None:
+                return None if path in self._describe.suite else f"{path}:{code.co_firstlineno}"
+            if not code.co_filename.startswith("<"):
+                return None
+        file = _file_of(value if isinstance(value, type) else type(value))
+        if self._describe.owner(file) == "submission":
+            return self._describe.relative(file)
+        space = getattr(value, "__globals__", None)
+        if isinstance(space, dict) and self._describe.owner(str(space.get("__file__", "<unknown>"))) == "submission":
+            return self._describe.relative(str(space["__file__"]))
+        return None
+
+    def _is_known(self, value: Any) -> bool:
+        """Whether a library's code made it, and so no one's trick."""
+        code = pristine.code_of(value)
+        return code is not None and not code.co_filename.startswith("<") and self._submitted(value) is None
+
+    def _is_judge(self, thing: Any) -> bool:
+        """Whether a function, class or object is pytest's, or the suite's."""
+        kind = thing if isinstance(thing, (type, types.FunctionType)) else type(thing)
+        name = getattr(kind, "__module__", None) or ""
+        if name.partition(".")[0] in pristine.JUDGES:
+            return True
+        return self._describe.owner(_file_of(kind)) == "suite"

@@ -1,0 +1,490 @@
+"""The trusted process of the seat `separate`: runs pytest on the suite, and reaches the candidate by calls.
+
+The suite imports the submission's modules as it always does, and gets stand-ins
+(`standins.py`). The candidate's process can neither see nor signal this one; all that it can
+do is to answer, and to use the objects that a test hands to it: callbacks, test doubles, files
+in memory. Of those it may call what can be called and use what is public; everything else here
+is out of its reach.
+
+Whatever goes wrong on the way fails closed: a candidate that dies, hangs or sends what our
+own code does not send fails the test that was running. The next test gets a new process.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import builtins
+import ctypes
+import functools
+import importlib.abc
+import importlib.machinery
+import io
+import logging
+import operator
+import os
+import queue
+import random
+import re
+import socket
+import sys
+import threading
+import types
+import warnings
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
+
+from . import failures, named
+from .child import OutOfTime
+from .crossing import Garbled, Reader, Writer
+from .forwarding import COMPARISONS, OPERATIONS, special_methods
+from .peer import Gone, Peer, Ref
+from .standins import Method, StandIn, StandInModule, StandInType, Stock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from .child import Channel
+
+CHATTY = 300
+"""Calls in one test after which both processes stay on one CPU: they take turns anyway, and it is four times faster."""
+SLICE = 0.01
+
+
+class CandidateLost(BaseException):
+    """The candidate's process ended, or its answer could not be read.
+
+    Not an Exception: `pytest.raises(Exception)` must not take it for what the candidate raised.
+    """
+
+
+class Connection(Peer):
+    """The candidate, as the judge has it."""
+
+    def __init__(
+        self,
+        requests: int,
+        answers: int,
+        renew: Callable[[], tuple[int, int] | None],
+        channel: Channel,
+        suite_folder: str,
+        most_output: int,
+    ) -> None:
+        super().__init__(answers, requests, first_number=1)
+        self._renew = renew
+        self._channel = channel
+        self._suite_folder = suite_folder
+        self._most_output = most_output
+        self._stock = Stock(self)
+        self._turn = threading.RLock()
+        self._depth = 0
+        self._calls = 0
+        self._pinned = False
+        self.unit = ""
+        """What is being collected or run: a candidate that was lost in it stays lost until the next."""
+        self.lost: tuple[str, str] | None = None
+        """In which unit the candidate was lost, and how."""
+        self.comparisons = 0
+        """Comparisons that the candidate decided, between objects of its own."""
+        self._printed = 0
+
+    def _heard(self, characters: int) -> None:
+        """Past the limit the supervisor is told at once, and not when the test has ended."""
+        self._printed += characters
+        if self._printed > self._most_output:
+            self._channel.send({"e": "flood", "out": self._printed})
+            self._printed = 0
+
+    def begin(self, unit: str) -> None:
+        self.unit, self._calls = unit, 0
+        if self._pinned:
+            self._pinned = False
+            os.sched_setaffinity(0, range(os.cpu_count() or 1))
+            if self.lost is None:
+                self.ask("unpin")
+
+    def asked(self, operation: str, operands: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        with self._turn:
+            if self.lost is not None:
+                self._replace()
+            self._calls += 1
+            if self._calls == CHATTY and not self._pinned:
+                self._pin()
+            self._depth += 1
+            try:
+                return self._converse(operation, operands, named)
+            except Gone:
+                raise self._lose("its process ended") from None
+            except Garbled as exc:
+                raise self._lose(f"what it sent cannot be read: {exc}") from None
+            except OutOfTime:
+                self._lose("it ran out of time")
+                raise
+            finally:
+                self._depth -= 1
+
+    def _lose(self, how: str) -> CandidateLost:
+        self.lost = (self.unit, how)
+        for fd in (self._reading, self._writing):
+            os.close(fd)
+        return CandidateLost(f"the candidate was lost: {how}")
+
+    def _replace(self) -> None:
+        assert self.lost is not None
+        unit, how = self.lost
+        if unit == self.unit:
+            raise CandidateLost(f"the candidate was lost: {how}")
+        ends = self._renew()
+        if ends is None:
+            raise CandidateLost(f"the candidate was lost in {unit or 'the collection'}: {how}")
+        self._writing, self._reading = ends
+        self.lost = None
+        self.era += 1
+        self._received = b""
+        for table in (self.shares, self.numbers, self.lent, self._lent_as, self.borrowed):
+            table.clear()
+        self.forgotten.clear()
+        self.released.clear()
+        self._stock.renew()
+
+    def _pin(self) -> None:
+        try:
+            cpu = ctypes.CDLL(None).sched_getcpu()
+            os.sched_setaffinity(0, {cpu})
+        except (AttributeError, OSError):
+            return
+        self._pinned = True
+        self.ask("pin", cpu)
+
+    def in_words(self, operation: str, value: Any) -> str:
+        """Its repr or str. A candidate that is gone cannot tell, and that must not keep a failure from being told."""
+        try:
+            told: str = self.ask(operation, value)
+        except CandidateLost:
+            return f"<{type(value).__name__} object of a candidate that is gone>"
+        return told
+
+    async def awaited(self, awaitable: Any) -> Any:
+        """The result of something of the candidate's that can be awaited. Its event loop runs while ours is here."""
+        task = self.ask("task", awaitable)
+        try:
+            while not self.ask("pump", task, SLICE):  # noqa: ASYNC110  # nothing on this side could wake us
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.ask("cancel", task)
+            self.ask("pump", task, SLICE)
+            raise
+        return self.ask("outcome", task)
+
+    def module(self, name: str) -> StandInModule:
+        found, is_package = self.ask("import", name)
+        if not isinstance(found, StandIn):
+            raise self._lose("it imported something that is no module")
+        made = StandInModule(name)
+        made._reproof = found._reproof
+        made._reproof.origin = (name,)
+        if is_package is True:
+            made.__path__ = []
+        return made
+
+    def read_extras(self, extras: Any) -> None:
+        super().read_extras(extras)
+        if "k" in extras:
+            self._stock.describe(extras["k"])
+        for stream, text in _rows(extras.get("o", []), (str, str)):
+            (sys.stderr if stream == "e" else sys.stdout).write(text)
+            self._heard(len(text))
+        for name, level, text in _rows(extras.get("l", []), (str, int, str)):
+            logger = logging.getLogger(name)
+            logger.handle(logger.makeRecord(name, level, "candidate", 0, text, (), None))
+        for category, text, path, own, line in _rows(extras.get("w", []), (str, str, str, bool, int)):
+            kind = getattr(builtins, category, UserWarning)
+            kind = kind if isinstance(kind, type) and issubclass(kind, Warning) else UserWarning
+            warnings.warn_explicit(text, kind, os.path.join(self._suite_folder, path) if own else path, line)
+
+    # --- handing things to the candidate --------------------------------------
+
+    def lend(self, value: Any) -> list[Any]:
+        kind = type(value)
+        if issubclass(kind, (StandIn, StandInType, StandInModule)):
+            ref: Ref = value._reproof
+            return ["y", ref.number if ref.era == self.era else self._found_again(value)]
+        if kind is Method:
+            owner, name = value.words()
+            return ["ym", self.lend(owner)[1], name]
+        if issubclass(kind, BaseException):
+            return self._exception(value)
+        if kind is types.ModuleType:
+            if value.__name__.partition(".")[0] in named.STANDARD:
+                return ["M", value.__name__]
+            raise TypeError(f"the module {value.__name__} cannot be handed to the candidate's process")
+        name = _standard_name(value)
+        if name is not None:
+            return ["T", *name]
+        if not self._may_be_lent(value, kind):
+            raise TypeError(f"a {kind.__module__}.{kind.__qualname__} cannot be handed to the candidate's process")
+        return ["x", self.lend_as(value), kind.__name__, _offered(kind)]
+
+    def _found_again(self, value: Any) -> int:
+        """What a new process of the candidate's knows it by: what was found by its name has that name there, too."""
+        ref: Ref = value._reproof
+        if ref.origin is None:
+            raise CandidateLost("this object belongs to a process of the candidate's that has ended")
+        found: Any = self.module(ref.origin[0])
+        for name in ref.origin[1:]:
+            found = getattr(found, name)
+        if not isinstance(found, (StandIn, StandInType, StandInModule)):
+            raise CandidateLost(f"{'.'.join(ref.origin)} is not what it was, in the candidate's new process")
+        if isinstance(value, type):
+            value._reproof = found._reproof  # type: ignore[attr-defined]
+        else:
+            object.__setattr__(value, "_reproof", found._reproof)
+        number: int = found._reproof.number
+        return number
+
+    def _exception(self, exc: BaseException) -> list[Any]:
+        own = getattr(exc, "_reproof", None)
+        if isinstance(own, Ref) and own.era == self.era:
+            return ["y", own.number]
+        kind = type(exc)
+        known = named.of_class(kind)
+        builtin = next(base for base in kind.__mro__ if named.of_class(base))
+        args = Writer(self, careful=True).cell(tuple(arg if _is_simple(arg) else str(arg) for arg in exc.args))
+        text = str(exc).encode("utf-8", "replace").decode()
+        return ["e", self.lend_as(exc), kind.__name__, known[1] if known else [builtin.__name__], args, text]
+
+    def _may_be_lent(self, value: Any, kind: type[Any]) -> bool:
+        if kind in CALLABLES or kind in ITERATORS or issubclass(kind, TOOLS) or issubclass(kind, mock.NonCallableMock):
+            return True
+        module = sys.modules.get((value if isinstance(value, type) else kind).__module__)
+        return str(getattr(module, "__file__", None) or "").startswith(self._suite_folder + os.sep) and not any(
+            base.__module__.partition(".")[0] in ("unittest", "pytest", "_pytest", "hypothesis")
+            for base in (value if isinstance(value, type) else kind).__mro__
+        )
+
+    # --- being asked by the candidate ------------------------------------------
+
+    def borrow(self, cell: list[Any], read: Reader) -> Any:
+        if cell[0] == "y":
+            return self.lent_value(cell[1])
+        if cell[0] == "T":
+            return named.known(cell[1], cell[2])
+        return self._stock.read(cell, read)
+
+    def carry_out(self, operation: str, operands: list[Any], keywords: dict[str, Any]) -> Any:
+        if not self._depth or operation not in OPERATIONS or not operands or id(operands[0]) not in self._lent_as:
+            raise Garbled(f"it asked for {operation!r} out of turn, or of something that was not handed to it")
+        if operation in ("get", "set", "del", "method"):
+            self._check_name(operation, operands)
+        return OPERATIONS[operation](*operands, **keywords)
+
+    def _check_name(self, operation: str, operands: list[Any]) -> None:
+        name = operands[1] if len(operands) > 1 else None
+        if operation == "get" and name in NAMES:
+            return
+        if type(name) is not str or name.startswith("_") or type(operands[0]) in (*CALLABLES, *ITERATORS):
+            raise AttributeError(f"{name!r} of what the test has handed in is not for the candidate")
+
+    def raised(self, exc: BaseException) -> BaseException:
+        if isinstance(exc, (OutOfTime, CandidateLost, KeyboardInterrupt)):
+            raise exc
+        return exc
+
+
+CALLABLES = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.MethodWrapperType,
+    functools.partial,
+    operator.itemgetter,
+    operator.attrgetter,
+    operator.methodcaller,
+)
+ITERATORS = (
+    types.GeneratorType,
+    *{type(iter(kind())) for kind in (list, tuple, dict, set, str, bytes)},
+    *(map, filter, zip, enumerate, reversed),
+)
+TOOLS = (
+    *(io.IOBase, random.Random, queue.Queue, array.array, memoryview, re.Pattern, re.Match),
+    *(threading.Event, threading.Condition, type(threading.Lock()), type(threading.RLock())),
+)
+"""Objects of the standard library that tests hand in to be used, and that lead nowhere else."""
+
+
+NAMES = ("__name__", "__qualname__", "__doc__", "__module__")
+"""What `functools.wraps` takes from a function, which is only text."""
+
+
+def _offered(kind: type[Any]) -> list[str]:
+    """Which special methods the candidate may use on a test's object. Comparisons are made on either side alone."""
+    found = special_methods(kind, lambda base: base is not object)
+    withheld = {f"__{name}__" for name in COMPARISONS} | {"__await__", "__hash__", "__dir__"}
+    return [name for name in found if (name not in withheld and not name.startswith("__r")) or name == "__repr__"]
+
+
+def _standard_name(value: Any) -> tuple[str, str] | None:
+    """Module and name of a function or class of the standard library: the candidate has its own of that name."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if type(module) is not str or type(name) is not str or module.partition(".")[0] not in named.STANDARD:
+        return None
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return (module, name) if found is value else None
+
+
+def _is_simple(value: Any) -> bool:
+    return value is None or type(value) in (bool, int, float, str, bytes)
+
+
+def _rows(rows: Any, kinds: tuple[type[Any], ...]) -> Any:
+    if type(rows) is not list:
+        raise Garbled("a list is none")
+    for row in rows:
+        if type(row) is not list or tuple(map(type, row)) != kinds:
+            raise Garbled("a row of other things than there should be")
+    return rows
+
+
+# --- importing ------------------------------------------------------------------
+
+
+class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the submission's modules: as stand-ins, and before anything else does."""
+
+    def __init__(self, connection: Connection, tops: Iterable[str]) -> None:
+        self._connection = connection
+        self._tops = frozenset(tops)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name.partition(".")[0] not in self._tops:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, origin=name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        module = self._connection.module(spec.name)
+        spec.submodule_search_locations = getattr(module, "__path__", None)
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+# --- telling --------------------------------------------------------------------
+
+
+class Describer(failures.Describer):
+    """Describes a failure with what happened on both sides."""
+
+    def __init__(self, workspace: str, suite: Iterable[str], texts: Mapping[str, str], connection: Connection) -> None:
+        super().__init__(workspace, suite, texts)
+        self._connection = connection
+
+    def __call__(self, exc: BaseException, traceback: types.TracebackType | None, depth: int = 0) -> dict[str, Any]:
+        described = super().__call__(exc, traceback, depth)
+        described["bases"] = [name for name in described["bases"] if name != StandIn.__name__]
+        if isinstance(getattr(exc, "_reproof", None), Ref):
+            self._add_candidate(described, exc)
+        return described
+
+    def _add_candidate(self, described: dict[str, Any], exc: BaseException) -> None:
+        try:
+            told = self._connection.ask("describe", exc)
+            frames = [_frame(frame) for frame in told["frames"][: failures.FRAMES]]
+            described["frames"] += frames
+            described["frames_cut"] += int(told["frames_cut"])
+            if isinstance(exc, SyntaxError) and "syntax" in told:
+                syntax = told["syntax"]
+                described["syntax"] = {
+                    "path": str(syntax["path"]),
+                    "owner": "submission",
+                    "line": syntax["line"] if type(syntax["line"]) is int else None,
+                    "column": syntax["column"] if type(syntax["column"]) is int else None,
+                    "text": str(syntax["text"]),
+                }
+        except (CandidateLost, Exception):  # then there is less to tell
+            pass
+
+
+def _frame(told: Any) -> dict[str, Any]:
+    """A frame of the candidate's, in its own words; whatever it says, it is not the suite's."""
+    frame: dict[str, Any] = {
+        "path": str(told["path"]),
+        "line": int(told["line"]),
+        "function": str(told["function"]),
+        "source": str(told["source"]),
+        "owner": "submission" if told["owner"] == "submission" else "library",
+    }
+    if type(told.get("locals")) is dict:
+        frame["locals"] = {str(name): str(value) for name, value in told["locals"].items()}
+        frame["locals_cut"] = int(told.get("locals_cut", 0))
+    return frame
+
+
+class Watch:
+    """A pytest plugin: says to the connection what is being run, and fails a test that has lost the candidate."""
+
+    def __init__(self, connection: Connection, channel: Channel) -> None:
+        self._connection, self._channel = connection, channel
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
+        self._connection.begin(f"the collection of {collector.nodeid}")
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        self._connection.begin(item.nodeid)
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        result = yield
+        lost = self._connection.lost
+        if lost is not None and lost[0] == item.nodeid:  # a test may have caught what it was told
+            raise CandidateLost(f"the candidate was lost: {lost[1]}")
+        return result
+
+    def pytest_sessionfinish(self) -> None:
+        self._channel.send({"e": "asked", "count": self._connection.comparisons})
+
+
+def run(
+    job: dict[str, Any],
+    workspace: str,
+    channel: Channel,
+    ready: pytest.Session | None,
+    requests: int,
+    answers: int,
+    control: int,
+) -> None:
+    """Run the suite, with the candidate at the other end of the two pipes."""
+    from . import plugin, testing
+
+    line = socket.socket(fileno=control)
+
+    def renew() -> tuple[int, int] | None:
+        channel.send({"e": "new_candidate"})
+        _, fds, _, _ = socket.recv_fds(line, 16, 2)
+        return (fds[0], fds[1]) if len(fds) == 2 else None
+
+    most_output = job["limits"]["output_kb"] * 1024
+    connection = Connection(requests, answers, renew, channel, os.path.realpath(workspace), most_output)
+    sys.meta_path.insert(0, Importer(connection, tops(job)))
+    suite = [path for path, _ in job["suite"]]
+    describe = Describer(workspace, suite, plugin.texts(job["suite"]), connection)
+    testing.run(job, workspace, channel, ready, describe, Watch(connection, channel))
+
+
+def tops(job: dict[str, Any]) -> set[str]:
+    """The names by which the submission's modules are imported, but for those that the suite or Python has itself."""
+    own = {path.removeprefix("src/").partition("/")[0].removesuffix(".py") for path in job["submitted"]}
+    suite = {path.partition("/")[0].removesuffix(".py") for path, _ in job["suite"]}
+    return {name for name in own - suite if name.isidentifier() and name not in named.STANDARD}

@@ -1,0 +1,70 @@
+"""Classes that both sides have, and that therefore cross by name."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import datetime
+import decimal
+import fractions
+import importlib
+import os
+import pathlib
+import sys
+import uuid
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_KNOWN: dict[Any, tuple[str, str]] = {
+    found: ("builtins", name) for name, found in vars(builtins).items() if isinstance(found, type)
+}
+for _module, _names in (
+    (collections, ("OrderedDict", "defaultdict", "Counter", "deque")),
+    (datetime, ("date", "datetime", "time", "timedelta", "timezone")),
+    (decimal, ("Decimal",)),
+    (fractions, ("Fraction",)),
+    (pathlib, ("PosixPath", "PurePosixPath", "PureWindowsPath")),
+    (uuid, ("UUID",)),
+):
+    _KNOWN.update({getattr(_module, name): (_module.__name__, name) for name in _names})
+_KNOWN[type(None)] = ("builtins", "NoneType")
+_BY_NAME = {name: found for found, name in _KNOWN.items()}
+
+STANDARD = frozenset(
+    getattr(sys, "stdlib_module_names", None)
+    or [*sys.builtin_module_names, *[name.partition(".")[0] for name in os.listdir(os.path.dirname(os.__file__))]]
+)
+"""The modules that Python brings itself."""
+
+EXCEPTION_ATTRIBUTES: dict[type[BaseException], tuple[str, ...]] = {
+    ImportError: ("name", "path"),
+    NameError: ("name",),
+    AttributeError: ("name",),
+    OSError: ("filename", "filename2"),
+}
+"""What an exception of Python's own holds beside its arguments."""
+
+
+def of_class(kind: type[Any]) -> tuple[str, str] | None:
+    """Module and name, for builtin classes and those of the plain kinds."""
+    try:
+        return _KNOWN.get(kind)
+    except TypeError:  # a metaclass without a hash
+        return None
+
+
+def known(module: Any, name: Any) -> Any:
+    """The class of that name; a LookupError for anything but those that `of_class` names."""
+    return _BY_NAME[(module, name)]
+
+
+def found(module: str, name: str) -> Any:
+    """Whatever has that name. For the candidate's side, which may import what it likes."""
+    if (module, name) in _BY_NAME:
+        return _BY_NAME[(module, name)]
+    value: Any = importlib.import_module(module)
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value

@@ -1,0 +1,174 @@
+"""What decides about tests, as it was before there was a candidate: pytest, pluggy, builtins and the like.
+
+`keep` remembers every function and class of these modules, and every method of their classes.
+`changes` names those that are others now. Replacing one of them is how most cheats begin.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+import sys
+import types
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+JUDGES = ("_pytest", "pluggy", "pytest", "unittest", "hypothesis", "_hypothesis_pytestplugin", "reproof_guest")
+"""Packages that have no use for a candidate's changes."""
+_DECIDES = {
+    "_pytest": tuple(
+        "_pytest." + name
+        for name in (
+            *("_code.code", "assertion", "assertion.rewrite", "assertion.util", "config", "fixtures", "main"),
+            *("mark.structures", "nodes", "outcomes", "python", "python_api", "raises", "reports", "runner"),
+            *("skipping", "unittest"),
+        )
+    ),
+    "unittest": ("unittest", "unittest.case"),
+    "hypothesis": (
+        *("hypothesis", "hypothesis._settings", "hypothesis.control", "hypothesis.core", "hypothesis.errors"),
+        *("hypothesis.internal.conjecture.data", "hypothesis.internal.conjecture.engine"),
+    ),
+}
+"""Of these packages, the modules that decide: to look at all is to copy all that a fork shares."""
+SHARED = ("builtins", "operator", "json", "json.decoder", "json.encoder", "math", "os", "random", "time")
+"""Modules that tests and candidates use alike."""
+NOTEWORTHY = ("collections", "copy", "datetime", "functools", "re")
+"""Modules of which a change is a suspicion only: honest programs are known to adapt them."""
+
+HARMLESS = {
+    *("builtins." + name for name in ("print", "input", "open", "help", "exit", "quit", "breakpoint", "__import__")),
+    *("builtins." + name for name in ("copyright", "credits", "license", "__build_class__", "_")),
+    *("json.encoder.JSONEncoder.default", "time.sleep", "time.tzset"),
+    *("hypothesis.settings.default",),
+}
+"""Replaced by honest programs, too; a suspicion at most."""
+OF_OS = ("write", "read", "getpid", "_exit", "stat", "fstat")
+
+_KINDS = (types.FunctionType, type, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_MEMBERS = (*_KINDS, property, classmethod, staticmethod)
+
+_is, _map, _all, _len, _set = operator.is_, map, all, len, set
+_built_in = frozenset(vars(builtins))
+
+
+class Kept:
+    """One namespace: a module's, or a class's."""
+
+    __slots__ = ("added", "get", "label", "names", "package", "size", "space", "values")
+
+    def __init__(self, label: str, space: Any, names: list[str]) -> None:
+        self.label, self.space, self.get = label, space, space.get
+        self.package = label.partition(".")[0]
+        self.names = tuple(names)
+        self.values = tuple(map(space.get, names))
+        self.size = len(space)
+        self.added = frozenset(space)
+
+
+class Change:
+    """Something that is not what it was."""
+
+    __slots__ = ("name", "now", "proof")
+
+    def __init__(self, name: str, now: Any, proof: bool) -> None:
+        self.name, self.now, self.proof = name, now, proof
+
+
+class Pristine:
+    def __init__(self) -> None:
+        self.modules: dict[str, types.ModuleType] = {}
+        self._kept: list[Kept] = []
+        self._seen: set[int] = set()
+        for name, module in list(sys.modules.items()):
+            if isinstance(module, types.ModuleType) and _counts(name):
+                self._keep(name, module)
+        self._seen.clear()
+        self._packages = {kept.package for kept in self._kept}
+
+    def _keep(self, name: str, module: types.ModuleType) -> None:
+        self.modules[name] = module
+        space = vars(module)
+        names = [key for key, value in space.items() if isinstance(value, _KINDS)]
+        if name == "os":
+            names = [key for key in names if key in OF_OS]
+        self._kept.append(Kept(name, space, names))
+        if name in ("builtins", "os", "sys"):
+            return  # classes of theirs cannot be changed, or are no one's business
+        for key in names:
+            found = space[key]
+            if isinstance(found, type) and found.__module__ == name and id(found) not in self._seen:
+                self._seen.add(id(found))
+                members = vars(found)
+                own = [member for member, value in members.items() if isinstance(value, _MEMBERS)]
+                self._kept.append(Kept(f"{name}.{key}", members, own))
+
+    def changes(self, used: Callable[[str], bool]) -> Iterator[Change]:
+        """In modules that are `used`, by their first name."""
+        asked = {package: used(package) for package in self._packages}
+        for kept in self._kept:
+            if not asked[kept.package]:
+                continue
+            if not _all(_map(_is, _map(kept.get, kept.names), kept.values)):
+                for name, before in zip(kept.names, kept.values):  # noqa: B905  # 3.9
+                    now = kept.get(name)
+                    if now is not before:
+                        yield _change(f"{kept.label}.{name}", now)
+            if _len(kept.space) != kept.size:
+                yield from self._additions(kept)
+
+    def _additions(self, kept: Kept) -> Iterator[Change]:
+        """In a class any new method is a change of it; in a module, a name that hides a built-in one."""
+        of_class = isinstance(kept.space, types.MappingProxyType)
+        for name in _set(kept.space) - kept.added:
+            now = kept.get(name)
+            if isinstance(now, _MEMBERS) if of_class else name in _built_in:
+                yield _change(f"{kept.label}.{name}", now)
+
+
+def _counts(name: str) -> bool:
+    package = name.partition(".")[0]
+    if package == "reproof_guest":
+        return name == "reproof_guest.plugin"
+    if package in _DECIDES:
+        return name in _DECIDES[package]
+    return package in JUDGES or name in SHARED or name in NOTEWORTHY
+
+
+def _change(name: str, now: Any) -> Change:
+    proof = name not in HARMLESS and not any(name.startswith(module + ".") for module in NOTEWORTHY)
+    return Change(name, now, proof)
+
+
+kept: Pristine | None = None
+"""Taken once for all jobs of a warm guest."""
+
+
+def keep() -> Pristine:
+    return kept if kept is not None else Pristine()
+
+
+def code_of(value: Any) -> types.CodeType | None:
+    """The code behind a function, method, property or class, however it is wrapped; None if it is not in Python."""
+    unwrap: tuple[Callable[[Any], Any], ...] = (
+        lambda found: found.__func__,
+        lambda found: found.fget,
+        lambda found: found.func,
+        lambda found: found.__call__.__func__,
+    )
+    for _ in range(8):
+        code = getattr(value, "__code__", None)
+        if isinstance(code, types.CodeType):
+            return code
+        for step in unwrap:
+            try:
+                value = step(value)
+                break
+            except AttributeError:
+                continue
+        else:
+            return None
+    return None

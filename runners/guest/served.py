@@ -1,0 +1,102 @@
+"""The suite's modules, as they were sent: pytest compiles them from memory, whatever stands on disk by then.
+
+What stands on disk meanwhile has as many lines as the original, and nothing in them: a candidate that
+reads the tests learns nothing. A suite that has to do with files or with its own source keeps them.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from typing import TYPE_CHECKING
+
+from _pytest.assertion import rewrite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import CodeType
+    from typing import Any
+
+    import pytest
+
+    Studied = Callable[[str, ast.Module, bytes, str], None]
+
+_READS_SOURCES = re.compile(
+    rb"__file__|inspect|linecache|traceback|tokenize|doctest|subprocess|multiprocessing|runpy|importlib|pytester|testdir"
+    rb"|read_text|read_bytes|\bopen\b|\bglob\b|listdir|scandir|os\.walk|\bast\b|getsource|__loader__|pkgutil|pickle|coding[:=]"
+)
+_LINE = b"...\n"
+"""A statement: pytest looks for one in each line that a traceback goes through."""
+
+_compile, _parse = compile, ast.parse
+_stock = getattr(rewrite, "_rewrite_test", None)
+_suite: Served | None = None
+
+
+class Served:
+    """The suite's Python files. `codes` are the code objects that came of them, and of nothing else."""
+
+    def __init__(self, files: dict[str, bytes], workspace: str, study: Studied) -> None:
+        self._files, self._workspace, self._study = files, os.path.realpath(workspace), study
+        self.codes: dict[str, dict[str, CodeType]] = {}
+        self.on_disk: dict[str, bytes] = dict(files)
+
+    def install(self) -> None:
+        global _suite
+        _suite = self
+
+    def blank(self) -> bool:
+        """Leave nothing to read where the tests lie; False if this suite would notice."""
+        if _stock is None or any(_READS_SOURCES.search(data) for data in self._files.values()):
+            return False
+        for path, data in self._files.items():
+            name = path.rpartition("/")[2]
+            if name.startswith("test_") or name.endswith("_test.py"):
+                self.on_disk[path] = _LINE * (data.count(b"\n") + 1)
+                with open(os.path.join(self._workspace, path), "wb") as file:
+                    file.write(self.on_disk[path])
+        return True
+
+    def protect(self) -> None:
+        for path in self._files:
+            os.chmod(os.path.join(self._workspace, path), 0o444)
+
+    def altered(self) -> list[str]:
+        """Files that are not on disk what we wrote."""
+        found = []
+        for path, data in self.on_disk.items():
+            try:
+                with open(os.path.join(self._workspace, path), "rb") as file:
+                    same = file.read() == data
+            except OSError:
+                same = False
+            if not same:
+                found.append(path)
+        return found
+
+    def compiled(self, filename: Path, config: pytest.Config) -> CodeType | None:
+        path = os.path.relpath(os.path.realpath(filename), self._workspace)
+        source = self._files.get(path)
+        if source is None:
+            return None
+        tree = _parse(source, filename=str(filename))
+        self._study(path, tree, source, str(filename))
+        rewrite.rewrite_asserts(tree, source, str(filename), config)
+        code = _compile(tree, str(filename), "exec", dont_inherit=True)
+        self.codes[path] = {part.co_name: part for part in code.co_consts if hasattr(part, "co_name")}
+        return code
+
+
+def _rewrite_test(filename: Path, config: pytest.Config) -> Any:
+    code = _suite.compiled(filename, config) if _suite is not None else None
+    if code is None:
+        assert _stock is not None
+        return _stock(filename, config)
+    return b"", code  # the first is for a cache of byte code, of which there is none
+
+
+if _stock is not None:
+    setattr(rewrite, "_rewrite_test", _rewrite_test)  # noqa: B010  # its type differs between versions
+    setattr(rewrite, "_read_pyc", lambda *_, **__: None)  # noqa: B010  # byte code that lies about is not the suite's

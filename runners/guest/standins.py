@@ -1,0 +1,452 @@
+"""What the suite gets instead of the candidate's modules, classes and objects.
+
+The judge's side of the seat `separate`. A stand-in forwards what is done with it, with one
+exception that is the point of it all: **a comparison between a stand-in and a plain value is
+decided here**, and the candidate is not asked. Its `__eq__` never sees what a test expects.
+Only where both sides are the candidate's (`Vector(1, 2) == Vector(1, 2)`) is it asked about
+itself, and that is counted.
+
+A stand-in's class is made here from a description: the name, the special methods, and those
+bases that tests rely on: other classes of the candidate's, Python's own exceptions (so that
+`except` and `pytest.raises` work) and immutable types, whose value is copied (so that a named
+tuple is a tuple, and an `IntEnum` member an int).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+import types
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import named
+from .crossing import Garbled
+from .forwarding import COMPARISONS, SPECIAL_METHODS
+from .peer import Ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .crossing import Reader
+    from .judging import Connection
+
+HIDDEN = ("pytest", "_pytest", "__pytest", "__test__", "__tracebackhide__", "is_hypothesis", "_hypothesis", "_reproof")
+"""Attributes by which pytest and Hypothesis know their own: nothing of the candidate's is that."""
+
+
+OUR_OWN = ("_reproof", "__file__", "__path__", "__cached__", "__warningregistry__", "__wrapped__")
+"""What Python itself looks for in modules; inspect does so in all of them. It is no matter of the candidate's."""
+
+
+def _look_up(self: Any, name: str) -> Any:
+    if name.startswith(HIDDEN):
+        raise AttributeError(name)
+    ref: Ref = self._reproof
+    value = ref.peer.ask("get", self, name)
+    if ref.origin is not None:
+        found = getattr(value, "_reproof", None) if isinstance(value, (StandIn, StandInType, StandInModule)) else None
+        if isinstance(found, Ref) and found.origin is None:
+            found.origin = (*ref.origin, name)
+    return value
+
+
+class StandInType(type):
+    """The class of a candidate's class."""
+
+    _reproof: Ref
+
+    def __call__(cls, /, *operands: Any, **named: Any) -> Any:
+        return cls._reproof.peer.ask("call", cls, *operands, **named)
+
+    def __getattr__(cls, name: str) -> Any:
+        return _look_up(cls, name)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if name.startswith("_reproof") or name in ("__abstractmethods__", "__doc__", "__module__", "__qualname__"):
+            super().__setattr__(name, value)
+            return
+        peer, before = cls._reproof.peer, type.__getattribute__(cls, "__dict__").get(name)
+        if isinstance(value, MethodName):  # what a patch found here is put back
+            value = value.original
+        elif isinstance(before, MethodName):
+            before.original = peer.ask("static", cls, name)
+        peer.ask("set", cls, name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        cls._reproof.peer.ask("del", cls, name)
+
+    def __dir__(cls) -> Any:
+        return cls._reproof.peer.ask("dir", cls)
+
+    def __getitem__(cls, key: Any) -> Any:
+        return cls._reproof.peer.ask("getitem", cls, key)
+
+
+class EnumStandInType(StandInType):
+    """The class of a candidate's class that can be iterated over, as enumerations can."""
+
+    __iter__ = SPECIAL_METHODS["__iter__"]
+    __len__ = SPECIAL_METHODS["__len__"]
+    __contains__ = SPECIAL_METHODS["__contains__"]
+
+    def __bool__(cls) -> bool:
+        return True
+
+
+class StandIn(metaclass=StandInType):
+    """Something of the candidate's."""
+
+    __slots__ = ()  # what has some goes together with neither exceptions nor ints
+
+    _reproof: Ref
+
+    def __getattr__(self, name: str) -> Any:
+        return _look_up(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__") and isinstance(self, BaseException):
+            object.__setattr__(self, name, value)  # its traceback, cause and context are this side's
+        else:
+            self._reproof.peer.ask("set", self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._reproof.peer.ask("del", self, name)
+
+    def __repr__(self) -> str:
+        return self._reproof.peer.in_words("repr", self)  # type: ignore[attr-defined,no-any-return]
+
+    def __str__(self) -> str:
+        return self._reproof.peer.in_words("str", self)  # type: ignore[attr-defined,no-any-return]
+
+    __dir__ = SPECIAL_METHODS["__dir__"]
+    __format__ = SPECIAL_METHODS["__format__"]
+
+    def __copy__(self) -> Any:
+        return self._reproof.peer.ask("copy", self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self._reproof.peer.ask("deepcopy", self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("an object of the candidate's cannot be pickled here")
+
+
+class MethodName:
+    """Among the names of a class, a method: found without asking, since most are looked up only to be called."""
+
+    __slots__ = ("_name", "original")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.original: Any = None
+        """What it was in the candidate's process before a test replaced it."""
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return _look_up(kind, self._name) if owner is None else Method(owner, self._name)
+
+
+class Method:
+    """A method of a candidate's object, bound to it: what it is called for goes in one message."""
+
+    __slots__ = ("_name", "_owner")
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def __call__(self, /, *operands: Any, **named: Any) -> Any:
+        owner = self._owner
+        return owner._reproof.peer.asked("method", (owner, self._name, *operands), named)
+
+    def __getattr__(self, name: str) -> Any:
+        return _look_up(self._resolved(), name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Method) and other._owner is self._owner and other._name == self._name
+
+    def __hash__(self) -> int:
+        return hash((id(self._owner), self._name))
+
+    def __repr__(self) -> str:
+        return repr(self._resolved())
+
+    @property
+    def __self__(self) -> Any:
+        return self._owner
+
+    @property
+    def __doc__(self) -> Any:  # type: ignore[override]
+        return _look_up(self._resolved(), "__doc__")
+
+    def _resolved(self) -> Any:
+        return _look_up(self._owner, self._name)
+
+    def words(self) -> tuple[Any, str]:
+        return self._owner, self._name
+
+
+class Names(Mapping[str, Any]):
+    """The names of a module in the other process, for those who look at `module.__dict__` to patch it."""
+
+    def __init__(self, module: StandInModule) -> None:
+        self._module = module
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return _look_up(self._module, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dir(self._module))
+
+    def __len__(self) -> int:
+        return len(dir(self._module))
+
+
+class StandInModule(types.ModuleType):
+    """A module of the submission."""
+
+    _reproof: Ref
+    __dict__ = property(Names)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OUR_OWN:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r} here")
+        try:
+            return _look_up(self, name)
+        except AttributeError:
+            if name != "__all__":
+                raise
+            # `from solution import *` would otherwise look into this module's own, empty namespace
+            return [name for name in self._reproof.peer.ask("dir", self) if not name.startswith("_")]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__") or name == "_reproof" or isinstance(value, StandInModule):
+            super().__setattr__(name, value)  # the import system's own business
+        else:
+            self._reproof.peer.ask("set", self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._reproof.peer.ask("del", self, name)
+
+    def __dir__(self) -> Any:
+        return self._reproof.peer.ask("dir", self)
+
+
+# --- comparisons ----------------------------------------------------------------
+
+
+def _comparison(name: str) -> Callable[..., Any]:
+    decide = getattr(operator, name)
+
+    def compare(self: Any, other: Any) -> Any:
+        if isinstance(other, StandIn):
+            peer = self._reproof.peer
+            peer.comparisons += 1
+            return peer.ask(name, self, other)
+        return NotImplemented
+
+    def compare_content(self: Any, other: Any) -> Any:
+        if isinstance(other, StandIn):
+            return compare(self, other)
+        return decide(self._reproof.peer.ask("content", self), other)
+
+    compare.of_content = compare_content  # type: ignore[attr-defined]
+    return compare
+
+
+_COMPARISONS = {f"__{name}__": _comparison(name) for name in COMPARISONS}
+
+
+def _await(self: Any) -> Any:
+    return self._reproof.peer.awaited(self).__await__()
+
+
+# --- making them ------------------------------------------------------------------
+
+_VALUE_TYPES = (int, float, complex, str, bytes, tuple, frozenset)
+
+
+class Stock:
+    """The stand-ins of one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._classes: dict[int, StandInType] = {}
+        self._by_name: dict[tuple[Any, ...], StandInType] = {}
+        self._objects: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._values: dict[int, Any] = {}
+
+    def renew(self) -> None:
+        """Another process is at the other end: its numbers mean something else. Classes are known by name."""
+        self._classes.clear()
+        self._objects.clear()
+        self._values.clear()
+
+    def read(self, cell: list[Any], read: Reader) -> Any:
+        tag = cell[0]
+        if tag == "h":
+            return self._object(cell, read)
+        if tag == "k":
+            return self._class(cell[1])
+        if tag == "e":
+            return self._exception(cell, read)
+        raise Garbled(f"an unknown reference: {tag!r}")
+
+    def _class(self, number: Any) -> StandInType:
+        if type(number) is not int or number not in self._classes:
+            raise Garbled("a class that was not described")
+        return self._classes[number]
+
+    def _object(self, cell: list[Any], read: Reader) -> Any:
+        number = cell[1]
+        if type(number) is not int or len(cell) not in (3, 4):
+            raise Garbled("a malformed reference")
+        known = self._objects.get(number)
+        if known is None:
+            known = self._values.get(number)
+        if known is not None:
+            return known
+        kind: Any = self._class(cell[2])
+        made: Any
+        base: Any = next((base for base in _VALUE_TYPES if issubclass(kind, base)), None)
+        if base is None:
+            made = object.__new__(kind)
+        else:
+            value = read.cell(cell[3])
+            if type(value) is not base:
+                raise Garbled("a value that is not of its own type")
+            made = base.__new__(kind, value.real, value.imag) if base is complex else base.__new__(kind, value)
+        object.__setattr__(made, "_reproof", Ref(self._connection, number))
+        (self._objects if base is None else self._values)[number] = made
+        return made
+
+    def _exception(self, cell: list[Any], read: Reader) -> BaseException:
+        _, number, kind_cell, args_cell, text_cell, attributes, notes, cause, context, suppress = cell
+        kind, args, text = read.cell(kind_cell), read.cell(args_cell), read.cell(text_cell)
+        if not (isinstance(kind, type) and issubclass(kind, BaseException) and type(args) is tuple):
+            raise Garbled("an exception that is none")
+        made = _exception(kind, args)
+        if isinstance(made, StandIn):
+            object.__setattr__(made, "_reproof", Ref(self._connection, number))
+            object.__setattr__(made, "_reproof_text", text)
+        else:
+            made._reproof = Ref(self._connection, number)  # type: ignore[attr-defined]
+            for name, value in attributes.items():
+                if any(name in names for names in named.EXCEPTION_ATTRIBUTES.values()):
+                    setattr(made, name, read.cell(value))
+        if notes:
+            object.__setattr__(made, "__notes__", [note for note in notes if type(note) is str])
+        made.__cause__ = None if cause is None else self._chained(cause, read)
+        made.__context__ = None if context is None else self._chained(context, read)
+        made.__suppress_context__ = suppress is True
+        return made
+
+    def _chained(self, cell: Any, read: Reader) -> BaseException:
+        chained = read.cell(cell)
+        if not isinstance(chained, BaseException):
+            raise Garbled("a cause that is no exception")
+        return chained
+
+    # --- classes ------------------------------------------------------------
+
+    def describe(self, news: Any) -> None:
+        """Make the classes that the candidate tells of."""
+        try:
+            described = dict(news)
+            for number in described:
+                self._describe(int(number), described)
+        except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:
+            raise Garbled(f"a class is not described as we do it: {exc}") from None
+
+    def _describe(self, number: int, news: dict[int, Any]) -> None:
+        if number in self._classes:
+            return
+        words = news[number]
+        bases: list[Any] = []
+        for base in words["bases"]:
+            if type(base) is int:
+                self._describe(base, news)
+                bases.append(self._classes[base])
+            else:
+                bases.append(_permitted(named.known(*base)))
+        key = (words["module"], words["qualname"], tuple(words["specials"]), tuple(bases))
+        made = self._by_name.get(key)
+        if made is None or made._reproof.era == self._connection.era:
+            made = self._by_name[key] = self._made(words, bases)
+            made._reproof = Ref(self._connection, number)
+        else:  # the same class, in another process: it is found where it was found before
+            origin = made._reproof.origin
+            made._reproof = Ref(self._connection, number)
+            made._reproof.origin = origin
+        self._classes[number] = made
+
+    def _made(self, words: dict[str, Any], bases: list[Any]) -> StandInType:
+        namespace: dict[str, Any] = {
+            "__dict__": property(lambda self: _look_up(self, "__dict__")),  # `vars` is to see the candidate's
+            "__module__": str(words["module"]),
+            "__qualname__": str(words["qualname"]),
+            "__doc__": words["doc"] if type(words["doc"]) is str else None,
+        }
+        for name in words["specials"]:
+            if name in _COMPARISONS:
+                namespace[name] = _COMPARISONS[name]
+            elif name == "__await__":
+                namespace[name] = _await
+            elif name in SPECIAL_METHODS and name not in ("__repr__", "__str__"):
+                namespace[name] = SPECIAL_METHODS[name]
+        if words["content"] is True:
+            namespace.update({name: compare.of_content for name, compare in _COMPARISONS.items() if name in namespace})  # type: ignore[attr-defined]
+        if "__eq__" in namespace and "__hash__" not in namespace:
+            namespace["__hash__"] = object.__hash__ if words["hashable"] is True else None
+        if any(issubclass(base, BaseException) for base in bases):
+            namespace["__str__"] = lambda self: self._reproof_text
+        if type(words.get("fields")) is list:
+            namespace["__dataclass_fields__"] = {str(name): _field(str(name)) for name in words["fields"]}
+        kind = EnumStandInType if words["iterable"] is True else StandInType
+        for name in words["methods"]:
+            if type(name) is str and not name.startswith(("__", *HIDDEN)):
+                namespace[name] = MethodName(name)
+        return _class(kind, str(words["name"]), bases, namespace)
+
+
+def _permitted(base: Any) -> Any:
+    if not issubclass(base, (BaseException, *_VALUE_TYPES)) or base is bool:
+        raise ValueError(f"{base} may not be a base")
+    return base
+
+
+def _class(kind: type[StandInType], name: str, bases: list[Any], namespace: dict[str, Any]) -> StandInType:
+    ours = [base for base in bases if isinstance(base, StandInType)]
+    others = [base for base in bases if not isinstance(base, StandInType)]
+    for parents in ((*ours, *others), (*ours, StandIn, *others), (StandIn, *others), (*ours,), (StandIn,)):
+        if not any(issubclass(parent, StandIn) for parent in parents):
+            parents = (StandIn, *parents)
+        try:
+            made: StandInType = type.__new__(kind, name, parents, dict(namespace))
+        except TypeError:  # bases that do not go together here; tests see fewer of them
+            continue
+        return made
+    raise Garbled(f"a class {name} that cannot be made")
+
+
+def _field(name: str) -> Any:
+    field = dataclasses.field()
+    field.name = name
+    field._field_type = dataclasses._FIELD  # type: ignore[attr-defined]
+    return field
+
+
+def _exception(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    if isinstance(kind, StandInType):
+        made = kind.__new__(kind, *args)
+        made.args = args
+        return made
+    try:
+        return kind(*args)
+    except Exception:
+        made = kind.__new__(kind)
+        made.args = args
+        return made

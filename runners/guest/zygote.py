@@ -1,0 +1,187 @@
+"""Interpreters that have imported what jobs need, and are forked for each of them.
+
+There are two, started before any job: `pytest` has begun a pytest session, for tests;
+`lean` has no pytest in its memory, for candidates alone. Neither sees anything of a job:
+an order says which user to become, and hands over descriptors. The child reads its job
+from one of them itself, so what it is forked from holds nothing of any other job.
+
+A zygote has one child at a time. It says when it is ready, then for each order the
+child's pid, and how it ended.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+from . import child
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, NoReturn
+
+    import pytest
+
+LARGEST_MESSAGE = 64 * 1024
+MOST_DESCRIPTORS = 16
+START_SECONDS = 50.0
+TEST_PRELOADS = ("asyncio", "decimal", "difflib", "doctest", "fractions", "hypothesis", "pprint")
+LEAN_PRELOADS = (
+    *("abc", "array", "asyncio", "base64", "bisect", "cmath", "collections", "contextlib", "copy", "csv"),
+    *("dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "io", "itertools"),
+    *("json", "math", "numbers", "operator", "pprint", "queue", "random", "re", "statistics", "string", "struct"),
+    *("textwrap", "threading", "time", "types", "typing", "unicodedata", "uuid"),
+)
+
+
+class ZygoteLost(Exception):
+    """It is not there any more. It does nothing by which it could end, so it was killed."""
+
+
+class Zygote:
+    """As the supervisor sees it."""
+
+    def __init__(self, kind: str, settings: dict[str, Any], shut: Iterable[int]) -> None:
+        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.fd = self._link.fileno()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._link.close()
+            _become(kind, theirs, settings, shut)
+        theirs.close()
+        self.lost = False
+        self._greeting: dict[str, Any] | None = None
+
+    @property
+    def ready(self) -> bool:
+        return self._greeting is not None
+
+    def greeting(self) -> dict[str, Any]:
+        """What it found when it started: waits until it has."""
+        if self._greeting is None:
+            self._greeting = self.hear(START_SECONDS)
+        return self._greeting
+
+    def order(self, role: str, uid: int | None, ends: Mapping[str, int]) -> None:
+        """Fork a child, and give it these descriptors."""
+        self.greeting()
+        message = json.dumps({"role": role, "uid": uid, "ends": list(ends)}).encode()
+        try:
+            socket.send_fds(self._link, [message], list(ends.values()))
+        except OSError as exc:
+            raise self._gone() from exc
+
+    def hear(self, seconds: float) -> dict[str, Any]:
+        """Its next message."""
+        self._link.settimeout(seconds)
+        try:
+            data = b"" if self.lost else self._link.recv(LARGEST_MESSAGE)
+        except OSError as exc:
+            raise self._gone() from exc
+        if not data:
+            raise self._gone()
+        heard: dict[str, Any] = json.loads(data)
+        return heard
+
+    def _gone(self) -> ZygoteLost:
+        self.lost = True
+        return ZygoteLost()
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def _become(kind: str, link: socket.socket, settings: dict[str, Any], shut: Iterable[int]) -> NoReturn:
+    try:
+        for fd in shut:
+            os.close(fd)
+        greeting, ready = _warm_up(kind, settings)
+        faulthandler.disable()  # pytest has enabled it: a handler for signals that would otherwise be ignored
+        # What is here now stays: no collection in a job has to look at it, or copies it by looking.
+        if settings["preloads"] is not None:
+            gc.collect()
+        gc.freeze()
+        gc.enable()
+        link.send(json.dumps(greeting).encode())
+        _serve(link, settings, ready)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _serve(link: socket.socket, settings: dict[str, Any], ready: pytest.Session | None) -> None:
+    while True:
+        message, fds, _, _ = socket.recv_fds(link, LARGEST_MESSAGE, MOST_DESCRIPTORS)
+        if not message:
+            return
+        order = json.loads(message)
+        pid = os.fork()
+        if pid == 0:
+            link.close()
+            ends = dict(zip(order["ends"], fds))  # noqa: B905  # 3.9
+            child.run(order["role"], order["uid"], ends, settings, ready)
+        for fd in fds:
+            os.close(fd)
+        link.send(b'{"pid":%d}' % pid)
+        _, status, usage = os.wait4(pid, 0)
+        ended = {"status": status, "cpu_seconds": usage.ru_utime + usage.ru_stime, "peak_kb": usage.ru_maxrss}
+        link.send(json.dumps(ended).encode())
+
+
+# --- before any job -----------------------------------------------------------
+
+
+def _warm_up(kind: str, settings: dict[str, Any]) -> tuple[dict[str, Any], pytest.Session | None]:
+    """Do what most jobs would otherwise do each for itself."""
+    greeting: dict[str, Any] = {"pytest": None, "missing": None}
+    if settings["preloads"] is not None:
+        os.environ.update(settings["variables"])  # some modules look at them when they are imported
+    if kind == "lean":
+        from . import calls  # noqa: F401
+
+        needed = set(sys.modules)
+        greeting["missing"] = _preload(LEAN_PRELOADS, settings)
+        if settings["preloads"] is not None:
+            from . import candidate  # noqa: F401
+        child.note_preloads(needed)
+        return greeting, None
+    try:
+        import pytest
+    except ImportError:
+        return greeting, None
+    from . import testing
+
+    greeting["pytest"] = pytest.__version__
+    if settings["preloads"] is None:
+        return greeting, None
+    needed = set(sys.modules)
+    greeting["missing"] = _preload(TEST_PRELOADS, settings)
+    testing.preload()
+    workspace, temporary, _ = child.folders("pytest", settings)
+    ready = testing.prepare(workspace, temporary)
+    others = set(sys.modules)
+    from . import judging  # noqa: F401
+
+    child.note_judges_modules(others)
+    child.note_preloads(needed)
+    return greeting, ready
+
+
+def _preload(usual: Sequence[str], settings: dict[str, Any]) -> str | None:
+    """Import these and what the environment lists; the name of one of the latter that is not there."""
+    missing = None
+    if settings["preloads"] is not None:
+        for name in (*usual, *settings["preloads"]):
+            try:
+                __import__(name)
+            except ImportError:
+                missing = name if name in settings["preloads"] else missing
+    return missing
