@@ -68,7 +68,7 @@ def key_of(submission: Submission, suite: Suite, job: Job, runner: str, version:
         {path: hashlib.sha256(data).hexdigest() for path, data in submission.files.items()},
         {path: hashlib.sha256(data).hexdigest() for path, data in suite.files.items()},
         [_stable(case) for case in suite.cases],
-        [job.workers, job.options, job.seed, runner, version],
+        [job.workers, job.options, job.seed, job.seat, runner, version],
         job.environment.model_dump(),
         job.limits.model_dump(),
     ):

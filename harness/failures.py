@@ -66,6 +66,8 @@ def _error(raw: dict[str, Any], depth: int = 0) -> ErrorInfo:
 def _kind(raw: dict[str, Any], error: ErrorInfo) -> str:
     if error.type == "OutOfTime" and error.module.startswith("reproof_guest"):
         return "timeout"
+    if error.type == "CandidateLost" and error.module.startswith("reproof_guest"):
+        return "lost"
     lineage = [error.type, *[str(base) for base in raw.get("bases", ())]]
     for name, kind in (
         ("SyntaxError", "syntax"),
@@ -87,7 +89,7 @@ def _headline(error: ErrorInfo | None, event: Event) -> str:
     if error is None:
         return str(event.get("lost", "the test's process died")).strip().splitlines()[0][:500]
     first = next((line for line in error.message.splitlines() if line.strip()), "")
-    if error.type in ("AssertionError", "OutOfTime", "Failed"):
+    if error.type in ("AssertionError", "OutOfTime", "Failed", "CandidateLost"):
         return first[:500] or "assertion failed"
     return f"{error.type}: {first}"[:500] if first else error.type
 

@@ -79,6 +79,8 @@ def admitted(submission: Mapping[str, bytes], suite: Mapping[str, bytes]) -> dic
 def _interferes(path: PurePosixPath, suite: Mapping[str, bytes], modules: set[str]) -> bool:
     if path.name in CONFIGURES or path.suffix == ".pyc" or "__pycache__" in path.parts:
         return True
+    if path.name == "entry_points.txt" and path.parent.suffix in (".dist-info", ".egg-info"):
+        return True  # pytest loads the plugins that it names
     # Python takes a package, or a compiled module, before a plain one of the same name.
     module = str(path.parent / path.name.partition(".")[0]) if path.suffix in (".so", ".pyd") else ""
     parents = [str(parent) for parent in path.parents]

@@ -10,8 +10,10 @@ came to its end, and only then what the tests said.
 from __future__ import annotations
 
 import errno
+import re
 import signal
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +21,8 @@ from runners.contract import Evidence, Limits, Outcome
 
 from . import cases as declarative
 from .failures import describe_failure, number
-from .models import Case, Failure, TestResult, Verdict, WarningInfo
+from .integrity import Watcher
+from .models import Case, Failure, Integrity, Seat, TestResult, Verdict, WarningInfo
 
 __all__ = ["Judgement", "judge"]
 
@@ -35,12 +38,14 @@ class Judgement:
     warnings: list[WarningInfo] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    integrity: Integrity | None = None
 
 
-def judge(outcome: Outcome, cases: tuple[Case, ...], limits: Limits) -> Judgement:
+def judge(outcome: Outcome, cases: tuple[Case, ...], limits: Limits, seat: Seat = "in_process") -> Judgement:
     record = _Record(dict(zip(declarative.case_ids(cases), cases, strict=True)))
     for event in outcome.events:
         record.add(event)
+    record.add_endings(outcome.parts.values(), limits)
     for evidence in outcome.parts.values():
         if evidence.stopped is not None and (evidence.stopped_at or evidence.stack):
             record.add_stopped(evidence, limits)
@@ -49,11 +54,15 @@ def judge(outcome: Outcome, cases: tuple[Case, ...], limits: Limits) -> Judgemen
         tests=list(record.tests.values()), failures=record.failures, warnings=record.warnings, notes=record.notes
     )
     result.counts = dict(Counter(test.outcome for test in result.tests))
-    result.verdict, result.reason = _verdict(record, outcome, limits)
+    result.integrity = record.watcher.conclude(seat, record.all_went_well)
+    result.verdict, result.reason = _verdict(record, outcome, limits, result.integrity)
     for evidence in outcome.parts.values():
         if evidence.leftover_processes:
             left = evidence.leftover_processes
             result.notes.append(f"{left} process(es) were still running at the end, and were killed")
+        if len(evidence.candidates) > 1:
+            anew = len(evidence.candidates) - 1
+            result.notes.append(f"the candidate's process ended early, and was started anew {anew} time(s)")
         if evidence.restarts:
             result.notes.append(f"a test would not stop: the run went on in a new process {evidence.restarts} time(s)")
     return result
@@ -72,6 +81,7 @@ class _Record:
         self.ready: set[str] = set()
         self.finished: set[str] = set()
         self.running: str | None = None
+        self.last: str | None = None
         self.broken: list[Failure] = []
         self.interrupted: Failure | None = None
         self.internal: Failure | None = None
@@ -80,9 +90,17 @@ class _Record:
         self.lost_worker: str | None = None
         self.garbled: str | None = None
         self.started = 0
+        self.watcher = Watcher()
+
+    @property
+    def all_went_well(self) -> bool:
+        """As far as the tests say: pytest came to its end, and nothing failed on the way."""
+        return "pytest" in self.finished and not (self.failures or self.lost_worker)
 
     def add(self, event: Event) -> None:
         handler = getattr(self, f"_on_{event.get('e')}", None)
+        if isinstance(event.get("id"), str) and self.watcher.is_canary(event["id"]):
+            handler = self._on_canary
         if handler is None:
             self.garbled = f"an event of an unknown kind: {event.get('e')!r}"
             return
@@ -97,9 +115,26 @@ class _Record:
         kind = {"timeout": "timeout", "out_of_memory": "memory"}.get(verdict, "limit")
         phase = "call" if evidence.stopped_at else "collect"
         told = {"nodeid": evidence.stopped_at or "", "phase": phase, "kind": kind, "message": reason}
-        self._fail(Failure.model_validate({**told, "stack": evidence.stack}))
-        if evidence.stopped_at:
+        self._fail(Failure.model_validate({**told, **_stuck(evidence.stack)}))
+        if evidence.stopped_at and not self.watcher.is_canary(evidence.stopped_at):
             self._set(evidence.stopped_at, "timeout" if kind == "timeout" else "error", 0)
+
+    def add_endings(self, parts: Iterable[Evidence], limits: Limits) -> None:
+        """A test that lost the candidate's process failed by the way in which that ended: the supervisor saw it."""
+        endings = {ended.get("during"): ended for part in parts for ended in part.candidates}
+        for index, failure in enumerate(self.failures):
+            ending = endings.get(failure.nodeid)
+            if ending is None or failure.kind not in ("lost", "timeout"):
+                continue
+            if ending.get("stopped") == "test":
+                late = f"the test ran longer than its {limits.test_seconds:g} seconds"
+                changed = {"kind": "timeout", "message": late, **_stuck(ending.get("stack"))}
+                self._set(failure.nodeid, "timeout", 0)
+            elif ending.get("stopped") is None:
+                changed = {"message": f"the candidate's process {_ending(ending)}"}
+            else:
+                continue
+            self.failures[index] = failure.model_copy(update=changed)
 
     def close(self) -> None:
         """Warnings belong to the failure of their test, too."""
@@ -110,13 +145,46 @@ class _Record:
             failure.model_copy(update={"warnings": tuple(by_test.get(failure.nodeid, ()))}) for failure in self.failures
         ]
 
+    def _on_canary(self, event: Event) -> None:
+        if event["e"] == "phase" and event["when"] == "teardown":
+            if event["outcome"] == "failed" and self.last is not None:  # of fixtures that the suite's own tests share
+                self._on_phase({**event, "id": self.last})
+        elif event["e"] == "phase":
+            self.watcher.phase(event)
+
+    def _on_plan(self, event: Event) -> None:
+        self.watcher.note(event)
+        self.watcher.plan(event)
+
+    def _on_flood(self, event: Event) -> None:
+        """The supervisor has heard it, and ends the run."""
+
+    def _on_asked(self, event: Event) -> None:
+        self.watcher.asked += int(event["count"])
+
+    def _on_integrity(self, event: Event) -> None:
+        self.watcher.note(event)
+
+    def _on_rejected(self, event: Event) -> None:
+        place = str(event["place"])
+        message = f"the submission rejected the input of its own test at {place}"
+        told = {"nodeid": self.running or "", "phase": "call", "kind": "skip", "message": message, "place": place}
+        self._fail(Failure.model_validate(told))
+        if self.running in self.tests:
+            self._set(self.running, "failed", 0)
+
+    def _on_forged(self, event: Event) -> None:
+        self.garbled = "an event that does not bear our seal"
+
     def _on_ready(self, event: Event) -> None:
+        self.watcher.restart()
         self.ready.add(str(event["part"]))
 
     def _on_misfit(self, event: Event) -> None:
         self.misfit = (int(event["errno"] or 0), str(event["message"]))
 
     def _on_finish(self, event: Event) -> None:
+        self.watcher.note(event)
         self.finished.add(str(event["part"]))
         self.running = None
 
@@ -126,13 +194,16 @@ class _Record:
 
     def _on_collected(self, event: Event) -> None:
         for nodeid in event["ids"]:
+            if self.watcher.is_canary(str(nodeid)):
+                self.watcher.place(str(nodeid))
+                continue
             self.tests.setdefault(str(nodeid), TestResult(nodeid=str(nodeid), outcome="not_run"))
 
     def _on_deselected(self, event: Event) -> None:
         self.notes.append(f"{event['count']} tests were deselected by the suite's options")
 
     def _on_start(self, event: Event) -> None:
-        self.running = str(event["id"])
+        self.running = self.last = str(event["id"])
         self.started += 1
 
     def _on_stop(self, event: Event) -> None:
@@ -248,7 +319,7 @@ class _Record:
 # --- the verdict --------------------------------------------------------------
 
 
-def _verdict(record: _Record, outcome: Outcome, limits: Limits) -> tuple[Verdict, str]:
+def _verdict(record: _Record, outcome: Outcome, limits: Limits, integrity: Integrity) -> tuple[Verdict, str]:
     parts = outcome.parts
     if "sandbox" in parts:
         return "out_of_memory", (
@@ -258,6 +329,9 @@ def _verdict(record: _Record, outcome: Outcome, limits: Limits) -> tuple[Verdict
         garbled = evidence.garbled or record.garbled
         if garbled:
             return "tampered", f"something other than our plugin wrote to the event channel: {garbled}"
+    if integrity.findings:
+        more = len(integrity.findings) - 1
+        return "tampered", integrity.findings[0] + (f" (and {more} more)" if more else "")
     for evidence in parts.values():
         stopped = _stopped(evidence, limits)
         if stopped:
@@ -325,16 +399,40 @@ def _by_the_tests(record: _Record, parts: Any) -> tuple[Verdict, str]:
         return "crashed", f"the run was ended from inside: {_told(record.interrupted)}"
     if record.internal is not None:
         return _internal(record.internal)
+    lost = [failure for failure in record.failures if failure.kind == "lost"]
+    if lost and (record.broken or len(lost) == len(record.failures)):
+        return _lost(lost[0], parts)
     if record.broken:
         return _broken(record)
     return _by_outcomes(record)
 
 
+def _lost(failure: Failure, parts: Any) -> tuple[Verdict, str]:
+    """The candidate's process ended while it was asked for something; the supervisor knows how."""
+    endings = [ended for part in parts.values() for ended in part.candidates if ended.get("stopped") is None]
+    while_doing = f"while running {failure.nodeid}" if failure.phase != "collect" else "before reporting any test"
+    if not endings:
+        return "crashed", f"{failure.message} {while_doing}"
+    return "crashed", f"{_ending(endings[0]).removeprefix('was ')} {while_doing}"
+
+
+def _stuck(stack: Any) -> dict[str, Any]:
+    """Where it was stuck, without our own folders; and the innermost place of it in the candidate's code."""
+    if not isinstance(stack, str):
+        return {}
+    own = re.search(r'File "[^"\n]*/candidate/([^"\n]+)", line (\d+)', stack)
+    found = {"stack": re.sub(r'File "[^"\n]*/candidate/', 'File "', stack)}
+    return {**found, "place": f"{own[1]}:{own[2]}"} if own else found
+
+
+def _ending(process: Mapping[str, Any]) -> str:
+    if process.get("signal") is not None:
+        return f"was killed by {_signal_name(process['signal'])}"
+    return f"exited with status {process.get('exit_code')}"
+
+
 def _died(record: _Record, part: str, evidence: Evidence) -> tuple[Verdict, str]:
-    if evidence.signal is not None:
-        ending = f"killed by {_signal_name(evidence.signal)}"
-    else:
-        ending = f"exited with status {evidence.exit_code}"
+    ending = _ending({"signal": evidence.signal, "exit_code": evidence.exit_code}).removeprefix("was ")
     if part not in record.ready:
         return "invalid", f"the sandbox could not prepare the job ({ending}): {evidence.output.strip()[-500:]}"
     if evidence.stopped_at:

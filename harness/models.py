@@ -27,10 +27,12 @@ __all__ = [
     "Failure",
     "Frame",
     "HypothesisInfo",
+    "Integrity",
     "Isolation",
     "Limits",
     "Measurements",
     "Report",
+    "Seat",
     "Submission",
     "Suite",
     "TestResult",
@@ -68,6 +70,8 @@ Kind = Literal[
 ]
 
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed", "timeout", "not_run"]
+
+Seat = Literal["cases", "separate", "in_process"]
 
 _Files = Mapping[str, str | bytes]
 
@@ -348,6 +352,24 @@ class Measurements(Value):
     restarts: int = 0
 
 
+class Integrity(Told):
+    """How far the candidate could have had a hand in the verdict, and whether it tried."""
+
+    seat: Seat
+    """Where the candidate ran: `cases` (alone; the host compares), `separate` (in a process of its
+    own, beside a trusted pytest), `in_process` (in pytest's own interpreter)."""
+    reason: str = ""
+    """Why this seat."""
+    checks: tuple[str, ...] = ()
+    """What was looked at."""
+    findings: tuple[str, ...] = ()
+    """Proof of tampering, each with what was done and where. With any of these the verdict is `tampered`."""
+    suspicions: tuple[str, ...] = ()
+    """What cheats do and honest code may do, too. They decide nothing."""
+    asked: int = 0
+    """Comparisons between two objects of the candidate's, which its own code decided (`separate`)."""
+
+
 class Report(Told):
     """The answer. `print(report)` is for a person, `report.model_dump_json()` for a program."""
 
@@ -370,6 +392,7 @@ class Report(Told):
     """`sandbox`: it was this job's alone. `fork`: cleaned, and shared with jobs before and after."""
     cached: bool = False
     """Whether this is the report of an earlier run of the same job."""
+    integrity: Integrity | None = None
     limits: Limits = Field(default_factory=Limits)
     measurements: Measurements = Field(default_factory=Measurements)
     seed: int = 0

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from typing import Any, TypeVar
@@ -24,7 +25,9 @@ from runners.pool import Lease, Pool
 from . import cases, files, metrics, settings
 from .cache import VerdictCache, key_of
 from .judge import judge
-from .models import Measurements, Report, Submission, Suite
+from .models import Measurements, Report, Seat, Submission, Suite
+from .reference import seat_by_trial
+from .seats import Choice, SeatName, check_seat, choose_seat
 
 __all__ = ["averify", "entered", "run_blocking", "told", "verify", "version"]
 
@@ -41,6 +44,9 @@ def verify(
     limits: Limits | None = None,
     environment: Environment | None = None,
     seed: int = 0,
+    seat: SeatName = "auto",
+    require_seat: Seat | None = None,
+    reference: Submission | None = None,
     cache: VerdictCache | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -53,6 +59,9 @@ def verify(
             limits=limits,
             environment=environment,
             seed=seed,
+            seat=seat,
+            require_seat=require_seat,
+            reference=reference,
             cache=cache,
             progress=progress,
         )
@@ -67,6 +76,9 @@ async def averify(
     limits: Limits | None = None,
     environment: Environment | None = None,
     seed: int = 0,
+    seat: SeatName = "auto",
+    require_seat: Seat | None = None,
+    reference: Submission | None = None,
     cache: VerdictCache | None = None,
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
@@ -78,6 +90,9 @@ async def averify(
 
     `runner` is a name, or a runner or pool that is already entered and is then not closed here;
     None takes `[tool.reproof] runner` of the nearest pyproject.toml, or `auto`.
+    `seat` is where the candidate runs (docs/integrity.md); `auto` takes `separate` wherever the suite can be
+    cut in two: by reading the suite, or, if a `reference` solution is given, by trying both seats with that.
+    With `require_seat` a suite that needs a weaker one is a ValueError.
     `cache` answers a job that it has seen before, without running it.
     Cancelling ends the sandbox, and all in it, before this returns.
 
@@ -86,11 +101,17 @@ async def averify(
     """
     begun = time.perf_counter()
     limits = limits or Limits()
-    job = prepare(submission, suite, limits, environment or Environment(), seed)
+    environment = environment or Environment()
+    choice = choose_seat(suite, submission, seat, None if reference else require_seat)
+    job = prepare(submission, suite, limits, environment, seed, choice.seat)
     name = runner if isinstance(runner, str) else getattr(runner, "name", "")
     try:
         async with entered(runner, progress) as ready:
             name = ready.name
+            if reference is not None and seat == "auto" and suite.files:
+                choice = await _tried(choice, reference, suite, ready, limits, environment, seed)
+                check_seat(choice, require_seat)
+                job = replace(job, seat=choice.seat)
             key = key_of(submission, suite, job, name, version()) if cache is not None else ""
             known = cache.get(key) if cache is not None else None
             if known is not None:
@@ -104,7 +125,7 @@ async def averify(
         return report
     total = time.perf_counter() - begun
     unused = sorted(set(submission.files) - set(job.submission) - set(suite.files))
-    report = conclude(outcome, suite, job, lease, {"queue": waited}, total, unused)
+    report = conclude(outcome, suite, job, choice, lease, {"queue": waited}, total, unused)
     metrics.record(report)
     if cache is not None:
         with contextlib.suppress(OSError):  # a full disk costs the next run its answer, and not this one
@@ -112,18 +133,38 @@ async def averify(
     return report
 
 
+async def _tried(
+    otherwise: Choice,
+    reference: Submission,
+    suite: Suite,
+    runner: Runner | Pool,
+    limits: Limits,
+    environment: Environment,
+    seed: int,
+) -> Choice:
+    async def trial(seat: SeatName) -> Report:
+        return await averify(
+            reference, suite, runner=runner, limits=limits, environment=environment, seed=seed, seat=seat
+        )
+
+    return await seat_by_trial(suite, reference, trial) or otherwise
+
+
 def told(exc: RunnerError | OSError) -> str:
     """Why we could not find out. An OSError that comes this far is this machine's: no space, no permission."""
     return str(exc) if isinstance(exc, RunnerError) else f"this machine refused: {exc}. What the job did is unknown."
 
 
-def prepare(submission: Submission, suite: Suite, limits: Limits, environment: Environment, seed: int) -> Job:
+def prepare(
+    submission: Submission, suite: Suite, limits: Limits, environment: Environment, seed: int, seat: Seat = "in_process"
+) -> Job:
     """The job, without anything that is expected of it."""
     ids = cases.case_ids(suite.cases)
     return Job(
         submission=files.admitted(submission.files, suite.files),
         suite=suite.files,
         calls=tuple(cases.call_of(case, nodeid) for case, nodeid in zip(suite.cases, ids, strict=True)),
+        seat=seat,
         workers=suite.workers,
         options=suite.options,
         seed=seed,
@@ -146,13 +187,14 @@ def conclude(
     outcome: Outcome,
     suite: Suite,
     job: Job,
+    choice: Choice,
     lease: Lease,
     waited: dict[str, float],
     total: float,
     unused: list[str],
 ) -> Report:
     begun = time.perf_counter()
-    result = judge(outcome, suite.cases, job.limits)
+    result = judge(outcome, suite.cases, job.limits, choice.seat)
     if unused:
         named = ", ".join(unused[:5]) + (f" and {len(unused) - 5} more" if len(unused) > 5 else "")
         result.notes.append(f"not used from the submission, since only the suite decides: {named}")
@@ -174,6 +216,7 @@ def conclude(
         runner=outcome.isolation.runner,
         isolation=outcome.isolation,
         freshness=lease.freshness,
+        integrity=result.integrity.model_copy(update={"reason": choice.reason}) if result.integrity else None,
         limits=job.limits,
         measurements=Measurements(
             total_seconds=total,
@@ -182,7 +225,7 @@ def conclude(
             peak_memory_mb=max((part.peak_memory_mb for part in parts), default=0),
             output_bytes=sum(part.output_bytes for part in parts),
             leftover_processes=sum(part.leftover_processes for part in parts),
-            restarts=sum(part.restarts for part in parts),
+            restarts=sum(part.restarts + max(0, len(part.candidates) - 1) for part in parts),
             **seconds,
         ),
         seed=job.seed,

@@ -1,0 +1,241 @@
+"""Submissions that want to pass without solving anything, and what becomes of them beside pytest."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from harness import Case, Limits, Report, Submission, Suite, verify
+from harness.seats import SeatName
+from harness.verify import run_blocking
+from runners.pool import Pool
+from tests.cheats import HONEST, SUITE, WRONG, Cheat, battery
+
+LIMITS = Limits(wall_seconds=20, test_seconds=3)
+ALL = bool(os.environ.get("REPROOF_ALL_CHEATS"))
+EVERY = 5
+"""One cheat in so many; `nox -s cheats` runs them all."""
+SHARED = Path(__file__).parents[3] / "shared" / "cheats"
+
+
+@pytest.fixture(scope="module")
+def pool(bubblewrap_runner) -> Iterator[Pool]:
+    stack = AsyncExitStack()
+
+    async def entered() -> Pool:
+        return await stack.enter_async_context(Pool(bubblewrap_runner, size=1, freshness="fork"))
+
+    yield run_blocking(entered())
+    run_blocking(stack.aclose())
+
+
+def run(pool: Pool, submission: Submission | str, suite: Suite = SUITE, seat: SeatName = "in_process") -> Report:
+    if isinstance(submission, str):
+        submission = Submission.from_code(submission)
+    return verify(submission, suite, runner=pool, limits=LIMITS, seat=seat)
+
+
+CHEATS = [cheat for cheat in battery() if cheat.attack not in (HONEST, WRONG)]
+SAMPLE = CHEATS if ALL else CHEATS[::EVERY]
+
+
+@pytest.mark.parametrize("cheat", SAMPLE, ids=lambda cheat: cheat.id)
+def test_a_cheat_does_not_pass(pool, cheat: Cheat):
+    """
+    Neither a pass nor a failure of ours: it gets its zero. Those that are left are known.
+    """
+    report = run(pool, cheat.submission)
+
+    assert (report.reward == 0) == (cheat.in_process == "rejected"), report
+
+
+@pytest.mark.parametrize("cheat", SAMPLE, ids=lambda cheat: cheat.id)
+def test_a_cheat_does_not_pass_from_another_process(pool, cheat: Cheat):
+    """
+    Nothing of pytest's is there to be cheated. What passes is right: its trick finds nothing to reach.
+    """
+    report = run(pool, cheat.submission, seat="separate")
+
+    assert (report.reward == 0) == (cheat.separate == "rejected"), report
+    assert report.verdict != "invalid"
+
+
+@pytest.mark.parametrize("cheat", [cheat for cheat in battery() if cheat.attack == HONEST], ids=lambda cheat: cheat.id)
+@pytest.mark.parametrize("seat", ["in_process", "separate"])
+def test_what_looks_odd_passes(pool, cheat: Cheat, seat: SeatName):
+    """
+    Frames, traces, signals, metaclasses: what cheats do, honest code may do, too.
+    """
+    report = run(pool, cheat.submission, seat=seat)
+
+    assert report.verdict == "passed", report
+    assert not report.integrity.findings
+
+
+@pytest.mark.parametrize("cheat", [cheat for cheat in battery() if cheat.attack == WRONG], ids=lambda cheat: cheat.id)
+@pytest.mark.parametrize("seat", ["in_process", "separate"])
+def test_what_is_wrong_is_not_called_tampered(pool, cheat: Cheat, seat: SeatName):
+    """
+    To be wrong is no offence.
+    """
+    report = run(pool, cheat.submission, seat=seat)
+
+    assert report.verdict not in ("passed", "tampered", "invalid"), report
+
+
+def _only_slow(report: Report) -> bool:
+    """One of those suites asserts an absolute time, which a busy machine may not keep."""
+    return [failure.nodeid for failure in report.failures] == ["test_solution.py::test_large_cache_is_fast"]
+
+
+@pytest.mark.parametrize("seat", ["in_process", "separate"])
+@pytest.mark.parametrize("group", ["cheats", "honest", "wrong"])
+def test_the_cheats_beside_the_project(pool, group, seat):
+    """
+    Of the submissions that stand beside the project none is misjudged.
+    """
+    if not SHARED.exists():
+        pytest.skip(f"no cheats at {SHARED}")
+    folders = sorted((SHARED / group).iterdir())
+    wrong = {}
+    for folder in folders if ALL else folders[::EVERY]:
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        del files["meta.json"]
+        task = SHARED / "tasks" / folder.name.partition("__")[0]
+        report = run(pool, Submission(files=files), Suite.from_path(task / "test_solution.py"), seat)
+        right = {"cheats": report.reward == 0, "honest": report.passed}.get(
+            group, report.reward == 0 and report.verdict != "tampered"
+        )
+        if not right and not _only_slow(report):
+            wrong[folder.name] = report.verdict
+
+    assert folders
+    assert not wrong
+
+
+def test_the_evidence_says_what_was_replaced_and_where(pool):
+    """
+    A person can look the tampering up in the submission.
+    """
+    suite = Suite.from_code("from solution import add\ndef test_it(): assert add(1, 2) == 3\n")
+    replaces = "import _pytest.python as it\n\nit.Function.runtest = lambda self: None\nadd = None\n"
+    report = run(pool, replaces, suite)
+
+    assert report.verdict == "tampered"
+    assert any("`_pytest.python.Function.runtest`, solution.py:3" in found for found in report.integrity.findings)
+    assert any("canary tests that must fail passed" in found for found in report.integrity.findings)
+    assert report.integrity.findings[0] in report.reason
+    assert report.integrity.findings[0] in str(report)
+
+
+def test_a_suspicion_decides_nothing(pool):
+    """
+    What cheats do and honest code may do, too, is told and not judged.
+    """
+    submission = next(cheat for cheat in battery() if cheat.id == "honest-logs_its_caller").submission
+    report = run(pool, submission)
+
+    assert report.verdict == "passed"
+    assert any("looked at the stack of its callers, solution.py:" in told for told in report.integrity.suspicions)
+
+
+def test_canaries_are_not_among_the_tests(pool):
+    """
+    The report tells of the suite's own tests, as many as there are.
+    """
+    suite = Suite.from_code(
+        "from solution import add\n"
+        "def test_one(): assert add(1, 2) == 3\n"
+        "class TestMore:\n"
+        "    def test_two(self): assert add(2, 2) == 4\n"
+    )
+    report = run(pool, "def add(a, b): return a + b", suite)
+
+    assert report.verdict == "passed"
+    assert [test.nodeid for test in report.tests] == [
+        "test_solution.py::test_one",
+        "test_solution.py::TestMore::test_two",
+    ]
+    assert any("canary tests that must fail did" in check for check in report.integrity.checks)
+    assert report.integrity.seat == "in_process"
+
+
+@pytest.mark.parametrize("options", [(), ("-x",), ("--maxfail=2",), ("-k", "two")], ids=str)
+def test_canaries_do_not_stop_the_run(pool, options):
+    """
+    Their failures count for no limit of the suite's.
+    """
+    code = "".join(f"def test_{name}(): assert {name!r} == {name!r}\n" for name in ("one", "two", "three", "four"))
+    report = run(pool, "", Suite.from_code(code, options=options))
+
+    assert report.verdict == "passed", report
+
+
+def test_an_error_when_a_fixture_is_torn_down_is_not_lost(pool):
+    """
+    Behind the last test there may be a canary, and the fixtures are torn down behind that.
+    """
+    suite = Suite.from_code(
+        "import pytest\n"
+        "@pytest.fixture(scope='module')\n"
+        "def shared():\n"
+        "    yield 1\n"
+        "    raise RuntimeError('not closed')\n"
+        "def test_it(shared): assert shared == 1\n"
+    )
+    report = run(pool, "", suite)
+
+    assert report.verdict == "failed"
+    assert {test.nodeid: test.outcome for test in report.tests} == {"test_solution.py::test_it": "error"}
+    assert "not closed" in report.reason
+
+
+def test_the_tests_cannot_be_read(pool):
+    """
+    Where the suite's file lies, nothing of it can be read; failures show its lines all the same.
+    """
+    suite = Suite.from_code("from solution import text\ndef test_it(): assert text() == 'secret word'\n")
+    report = run(pool, "def text(): return open('test_solution.py').read()", suite)
+
+    assert report.verdict == "failed"
+    assert "secret word" not in report.failures[0].assertion.left
+    assert "secret word" in report.failures[0].frames[0].source
+
+
+def test_a_test_that_was_taken_away_is_missed(pool):
+    """
+    Which tests a module holds is known before the candidate is.
+    """
+    taken = (
+        "import sys\n"
+        "def add(a, b): return a + b\n"
+        "def trace(frame, event, argument):\n"
+        "    if event == 'return' and frame.f_code.co_name == '<module>' and 'test_two' in frame.f_globals:\n"
+        "        sys.setprofile(None)\n"
+        "        frame.f_globals.pop('test_two', None)\n"
+        "sys.setprofile(trace)\n"
+    )
+    suite = Suite.from_code(
+        "from solution import add\ndef test_one(): assert add(1, 2) == 3\ndef test_two(): assert add(2, 2) == 5\n"
+    )
+    report = run(pool, taken, suite)
+
+    assert report.verdict == "tampered", report
+
+
+def test_cases_name_their_seat(pool):
+    """
+    What the host compares is out of any candidate's reach, and the report says so.
+    """
+    report = run(
+        pool, "def add(a, b): return a + b", Suite.from_cases([Case(call="solution.add", args=[1, 2], expected=3)])
+    )
+
+    assert report.verdict == "passed"
+    assert report.integrity.seat == "cases"
+    assert json.loads(report.model_dump_json())["integrity"]["seat"] == "cases"

@@ -1,0 +1,127 @@
+"""A suite that is judged from another process than the candidate's works as it does in one process."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from harness import Limits, Report, Submission, Suite, verify, warm
+
+SEATS = Path(__file__).parents[2] / "fixtures" / "seats"
+TESTS = [
+    node.name
+    for node in ast.parse((SEATS / "test_solution.py").read_text()).body
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("test")
+]
+
+
+@pytest.fixture(scope="module", params=["separate", "in_process"])
+def report(request: pytest.FixtureRequest) -> Report:
+    """The same suite from either seat: what is asked of the stand-ins is what Python itself does."""
+    limits = Limits(wall_seconds=60, test_seconds=20)
+    submission, suite = Submission.from_path(SEATS / "solution.py"), Suite.from_path(SEATS / "test_solution.py")
+    with warm("bubblewrap", size=1, limits=limits) as pool:
+        return verify(submission, suite, runner=pool, limits=limits, seat=request.param)
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_it_works_in_both_seats(report, name):
+    """
+    What a suite does with a submission gives the same result from another process.
+    """
+    (test,) = [test for test in report.tests if test.nodeid == f"test_solution.py::{name}"]
+
+    assert test.outcome == "passed", [failure.message for failure in report.failures if name in failure.nodeid]
+
+
+def test_what_the_candidate_was_asked_about_itself_is_counted(report):
+    """
+    Only between two objects of its own does a candidate decide whether they are equal, and the report says how often.
+    """
+    assert (report.integrity.asked > 0) == (report.integrity.seat == "separate")
+
+
+AGREEABLE = """
+class Yes(int):
+    def __eq__(self, other): seen.append(other); return True
+    __ne__ = __lt__ = __le__ = __gt__ = __ge__ = lambda self, other: not seen.append(other)
+    __hash__ = int.__hash__
+seen = []
+def answer(): return Yes(0)
+def leak(): return [type(x).__name__ for x in seen]
+"""
+
+
+def test_a_comparison_with_a_plain_value_is_not_asked_of_the_candidate():
+    """
+    An object that equals everything equals nothing here, and has seen nothing of what was expected.
+    """
+    suite = Suite.from_code(
+        "import solution\ndef test_it(): assert solution.answer() == 42\n"
+        "def test_seen(): assert solution.leak() == []\n"
+    )
+
+    found = verify(Submission.from_code(AGREEABLE), suite, runner="bubblewrap", seat="separate")
+
+    assert [test.outcome for test in found.tests] == ["failed", "passed"]
+    assert found.integrity is not None and found.integrity.asked == 0
+
+
+def test_a_test_that_catches_everything_still_loses_with_its_candidate():
+    """
+    A candidate that ends its process has not passed, even where any exception is taken for a success.
+    """
+    suite = Suite.from_code(
+        "import pytest, solution\ndef test_it():\n    with pytest.raises(BaseException): solution.leave()\n"
+    )
+
+    found = verify(
+        Submission.from_code("import os\ndef leave(): os._exit(0)"), suite, runner="bubblewrap", seat="separate"
+    )
+
+    assert found.verdict == "crashed"
+    assert found.reason == "exited with status 0 while running test_solution.py::test_it"
+
+
+def test_the_next_test_gets_another_candidate():
+    """
+    What one test does to the candidate's process does not take the other tests with it, and the report says so.
+    """
+    submission = Submission.from_code("import os\ndef leave(): os._exit(3)\ndef one(): return 1")
+    suite = Suite.from_code(
+        "from solution import leave, one\ndef test_leave(): leave()\ndef test_one(): assert one() == 1\n"
+    )
+
+    found = verify(submission, suite, runner="bubblewrap", seat="separate")
+
+    assert [test.outcome for test in found.tests] == ["failed", "passed"]
+    assert found.failures[0].message == "the candidate's process exited with status 3"
+    assert any("started anew" in note for note in found.notes)
+
+
+def test_a_failure_shows_where_in_the_candidates_own_code():
+    """
+    The frames and locals of the other process are in the report as if it were the same.
+    """
+    submission = Submission.from_code("def half(x):\n    rest = x % 2\n    return x / rest")
+    suite = Suite.from_code("from solution import half\ndef test_half(): assert half(4) == 2")
+
+    (failure,) = verify(submission, suite, runner="bubblewrap", seat="separate").failures
+
+    assert failure.place == "solution.py:3"
+    assert failure.frames[-1].locals == {"x": "4", "rest": "0"}
+    assert failure.exception is not None and failure.exception.type == "ZeroDivisionError"
+
+
+def test_a_syntax_error_is_the_submissions():
+    """
+    A candidate cannot pass its own mistake for the suite's.
+    """
+    found = verify(
+        Submission.from_code("def f(:"), Suite.from_code("import solution\ndef test(): pass"), runner="bubblewrap"
+    )
+
+    assert found.verdict == "broken"
+    assert found.failures[0].place == "solution.py:1"
