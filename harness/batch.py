@@ -21,7 +21,8 @@ from runners.pool import Freshness, Pool
 
 from . import metrics
 from .cache import VerdictCache
-from .models import Case, Report, Submission, Suite
+from .models import Case, Report, Seat, Submission, Suite
+from .seats import SeatName
 from .verify import Progress, averify, entered, run_blocking, told, version
 
 __all__ = ["BadLine", "Task", "averify_many", "finished_ids", "read_tasks", "result_line", "stream", "verify_many"]
@@ -60,6 +61,8 @@ def verify_many(
     environment: Environment | None = None,
     workers: int | None = None,
     freshness: Freshness = "fork",
+    seat: SeatName = "auto",
+    require_seat: Seat | None = None,
     cache: VerdictCache | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Report]:
@@ -71,6 +74,8 @@ def verify_many(
         environment=environment,
         workers=workers,
         freshness=freshness,
+        seat=seat,
+        require_seat=require_seat,
         cache=cache,
         progress=progress,
     )
@@ -100,6 +105,8 @@ async def averify_many(
     environment: Environment | None = None,
     workers: int | None = None,
     freshness: Freshness = "fork",
+    seat: SeatName = "auto",
+    require_seat: Seat | None = None,
     cache: VerdictCache | None = None,
     progress: Progress | None = None,
 ) -> AsyncGenerator[Report, None]:
@@ -114,7 +121,15 @@ async def averify_many(
     workers = _at_once(workers)
     room = asyncio.Semaphore(AHEAD * workers)
     results = stream(
-        tasks, runner=runner, workers=workers, freshness=freshness, cache=cache, progress=progress, room=room
+        tasks,
+        runner=runner,
+        workers=workers,
+        freshness=freshness,
+        seat=seat,
+        require_seat=require_seat,
+        cache=cache,
+        progress=progress,
+        room=room,
     )
     async with contextlib.aclosing(results):
         async for task, report in results:
@@ -149,6 +164,8 @@ async def stream(
     runner: str | Runner | Pool | None = None,
     workers: int | None = None,
     freshness: Freshness = "fork",
+    seat: SeatName = "auto",
+    require_seat: Seat | None = None,
     cache: VerdictCache | None = None,
     progress: Progress | None = None,
     room: asyncio.Semaphore | None = None,
@@ -163,7 +180,7 @@ async def stream(
 
     async def work(source: Pool | RunnerError | OSError) -> None:
         for task in waiting:  # shared by all workers: each takes the next one
-            await ended.put((task, await _one(task, source, cache)))
+            await ended.put((task, await _one(task, source, seat, require_seat, cache)))
             if room is not None:
                 await room.acquire()
 
@@ -208,11 +225,11 @@ async def _source(
         return exc
     if isinstance(ready, Pool):
         return ready
-    # A sandbox is being cleaned or replaced while its worker already has the next job.
-    # Used once, it saves nothing to prepare more than this one job will need.
+    # Used once, it saves nothing to prepare more than this one job will need; but the next
+    # one starts while others run and are removed, so that no core waits for the engine.
     pool = Pool(
         ready,
-        size=workers,
+        size=workers + (freshness == "sandbox"),
         most=workers,
         freshness=freshness,
         preload=freshness == "fork",
@@ -221,7 +238,13 @@ async def _source(
     return await stack.enter_async_context(pool)
 
 
-async def _one(task: Task | BadLine, runner: Pool | RunnerError | OSError, cache: VerdictCache | None) -> Report:
+async def _one(
+    task: Task | BadLine,
+    runner: Pool | RunnerError | OSError,
+    seat: SeatName,
+    require_seat: Seat | None,
+    cache: VerdictCache | None,
+) -> Report:
     if isinstance(task, BadLine):
         return Report(verdict="invalid", reason=task.reason, version=version())
     if not isinstance(runner, Pool):
@@ -234,8 +257,12 @@ async def _one(task: Task | BadLine, runner: Pool | RunnerError | OSError, cache
             runner=runner,
             limits=task.limits,
             environment=task.environment,
+            seat=seat,
+            require_seat=require_seat,
             cache=cache,
         )
+    except ValueError as exc:  # the suite needs another seat than the one that is required
+        return Report(verdict="invalid", reason=str(exc), runner=runner.name, limits=task.limits, version=version())
     except Exception as exc:  # a bug of ours; a million other jobs need not know
         reason = f"a fault of Reproof itself: {type(exc).__name__}: {exc}. What the job did is unknown."
         return Report(verdict="invalid", reason=reason, runner=runner.name, version=version())

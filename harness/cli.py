@@ -18,11 +18,23 @@ from runners.contract import Environment, Limits, RunnerError
 
 from . import batch, doctor, files, metrics
 from .cache import VerdictCache
-from .formats import github, junit, text
+from .formats import batch_html, github, html, junit, text
 from .models import Report, Submission, Suite
+from .seats import SEATS
+from .summary import Summary
 from .verify import averify, version
 
-__all__ = ["main"]
+__all__ = [
+    "INVALID",
+    "NOT_PASSED",
+    "PASSED",
+    "add_run_options",
+    "cache_of",
+    "from_1_to",
+    "limits_of",
+    "main",
+    "suite_files",
+]
 
 PASSED, NOT_PASSED, USAGE, INVALID = 0, 1, 2, 3
 INTERRUPTED, UNHEARD = 130, 141  # as a shell names the ends by SIGINT and by SIGPIPE
@@ -32,6 +44,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "json": lambda report: report.model_dump_json(indent=2) + "\n",
     "junit": junit.render,
     "github": github.render,
+    "html": html.render,
 }
 
 _LIMIT_HELP = {
@@ -51,10 +64,10 @@ class _Usage(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = _parser()
-    given = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    given = _parser(words[:1]).parse_args(words)
     try:
-        for option in ("output", "metrics_file"):
+        for option in ("output", "html", "transcript", "metrics_file"):
             _check_place(option, getattr(given, option, None))
         if getattr(given, "metrics_port", None):
             _serve_metrics(given.metrics_port)
@@ -105,10 +118,13 @@ def _verify(given: argparse.Namespace) -> int:
             submission,
             suite,
             runner=given.runner,
-            limits=_limits(given),
+            limits=limits_of(given),
             environment=environment,
             seed=given.seed,
-            cache=_cache(given),
+            seat=given.seat,
+            require_seat=given.require_seat,
+            reference=Submission.from_path(given.reference) if given.reference else None,
+            cache=cache_of(given),
             progress=_say,
         )
     )
@@ -126,13 +142,17 @@ def _what(given: argparse.Namespace) -> tuple[Submission, Suite]:
         return submission, Suite(files=_below(files.read_ref(place, given.suite_from), place), **more)
     if given.suite is None:
         raise _Usage("which tests? Give SUITE (a file or a directory) or --suite-from REF:PATH")
-    suite = files.read(given.suite)
-    # A suite that stands inside the submission keeps its place: imports and fixtures rely on it.
+    return submission, Suite(files=suite_files(given.suite, place), **more)
+
+
+def suite_files(suite: Path, submission: Path) -> dict[str, bytes]:
+    """A suite that stands inside the submission keeps its place: imports and fixtures rely on it."""
+    found = files.read(suite)
     with contextlib.suppress(ValueError):
-        inside = given.suite.resolve().relative_to(place.resolve())
-        folder = inside.parent if given.suite.is_file() else inside
-        suite = {(folder / path).as_posix(): data for path, data in suite.items()}
-    return submission, Suite(files=suite, **more)
+        inside = suite.resolve().relative_to(submission.resolve())
+        folder = inside.parent if suite.is_file() else inside
+        found = {(folder / path).as_posix(): data for path, data in found.items()}
+    return found
 
 
 def _below(found: dict[str, bytes], place: Path) -> dict[str, bytes]:
@@ -155,14 +175,14 @@ def _requirements(path: Path | None) -> tuple[str, ...]:
     return tuple(line for line in lines if line and not line.startswith("#"))
 
 
-def _cache(given: argparse.Namespace) -> VerdictCache | None:
+def cache_of(given: argparse.Namespace) -> VerdictCache | None:
     try:
         return VerdictCache(given.cache) if given.cache is not None else None
     except OSError as exc:
         raise _Usage(f"--cache {given.cache}: {exc.strerror}") from None
 
 
-def _limits(given: argparse.Namespace) -> Limits:
+def limits_of(given: argparse.Namespace) -> Limits:
     return Limits(**{name: value for name in _LIMIT_HELP if (value := getattr(given, name)) is not None})
 
 
@@ -190,16 +210,22 @@ def _batch(given: argparse.Namespace) -> int:
     with given.jobs.open("rb") as lines:
         total = sum(1 for line in lines if line.strip())
     done = batch.finished_ids(given.output) if given.output else set()
+    summary = Summary()
+    if given.html and done:
+        summary.add_results(given.output)
     if done:
         _say(f"{len(done)} of {total} jobs are in {given.output} already; going on with the rest")
     with contextlib.ExitStack() as stack:
         lines = stack.enter_context(given.jobs.open(encoding="utf-8", errors="surrogateescape"))
         output = stack.enter_context(given.output.open("a", encoding="utf-8")) if given.output else sys.stdout
-        tasks = batch.read_tasks(lines, _limits(given), done)
-        return asyncio.run(_run_batch(tasks, output, max(0, total - len(done)), given))
+        tasks = batch.read_tasks(lines, limits_of(given), done)
+        status = asyncio.run(_run_batch(tasks, output, max(0, total - len(done)), given, summary))
+    if given.html:
+        given.html.write_text(batch_html.render(summary), "utf-8")
+    return status
 
 
-async def _run_batch(tasks: Any, output: TextIO, total: int, given: argparse.Namespace) -> int:
+async def _run_batch(tasks: Any, output: TextIO, total: int, given: argparse.Namespace, summary: Summary) -> int:
     status = PASSED
     bar = batch.ProgressBar(total, sys.stderr)
     results = batch.stream(
@@ -207,7 +233,9 @@ async def _run_batch(tasks: Any, output: TextIO, total: int, given: argparse.Nam
         runner=given.runner,
         workers=given.workers,
         freshness=given.freshness,
-        cache=_cache(given),
+        seat=given.seat,
+        require_seat=given.require_seat,
+        cache=cache_of(given),
         progress=_say,
     )
     async with contextlib.aclosing(results):
@@ -215,6 +243,7 @@ async def _run_batch(tasks: Any, output: TextIO, total: int, given: argparse.Nam
             output.write(batch.result_line(task, report))
             output.flush()
             bar.add(report)
+            summary.add(task.id, report)
             status = max(status, _status(report))
     bar.close()
     return status
@@ -259,7 +288,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"reproof: {message}\nTry: {self.prog} --help\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(command: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Commands of other packages are there, too, unless this is one of ours: a verification need not import them."""
     parser = _Parser(
         prog="reproof",
         description="Verify generated code: run tests against it in a throwaway sandbox and say what happened.",
@@ -272,8 +302,9 @@ def _parser() -> argparse.ArgumentParser:
     examine = commands.add_parser("doctor", help="what this machine can do, and how to fix what it cannot")
     examine.set_defaults(run=_doctor)
     _add_image(commands)
-    for entry in metadata.entry_points(group="reproof.commands"):
-        entry.load()(commands)
+    if not commands.choices.keys() & set(command):
+        for entry in metadata.entry_points(group="reproof.commands"):
+            entry.load()(commands)
     return parser
 
 
@@ -289,6 +320,9 @@ def _add_verify(commands: Any) -> None:
     parser.add_argument(
         "--suite-from", metavar="REF:PATH", help="take the suite from a git ref of the submission's repository"
     )
+    parser.add_argument(
+        "--reference", type=Path, metavar="PATH", help="a right solution: both seats are tried with it, to choose one"
+    )
     parser.add_argument("--requirements", type=Path, metavar="FILE", help="packages that the sandbox must hold")
     parser.add_argument("--image", help="docker: use this image (needs Python 3.9 and pytest)")
     parser.add_argument("--runtime", help="docker: the OCI runtime, e.g. runsc for gVisor")
@@ -297,7 +331,7 @@ def _add_verify(commands: Any) -> None:
     parser.add_argument("--seed", type=int, default=0, help="for random and Hypothesis (default 0)")
     parser.add_argument("--format", choices=FORMATS, default="text", help="how to write the report (default text)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the report there and not to stdout")
-    _add_common(parser)
+    add_run_options(parser)
     parser.set_defaults(run=_verify)
 
 
@@ -311,14 +345,15 @@ def _add_batch(commands: Any) -> None:
     )
     parser.add_argument("jobs", type=Path, metavar="JOBS.jsonl")
     parser.add_argument("--output", type=Path, metavar="RESULTS.jsonl", help="append results there (default stdout)")
-    parser.add_argument("--workers", type=_from_1_to(1_000), metavar="N", help="jobs at once (default: one per core)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page there that sums all results up")
+    parser.add_argument("--workers", type=from_1_to(1_000), metavar="N", help="jobs at once (default: one per core)")
     parser.add_argument(
         "--freshness",
         choices=("fork", "sandbox"),
         default="fork",
         help="fork (default): jobs share a sandbox one after the other, cleaned in between; sandbox: one for each",
     )
-    _add_common(parser)
+    add_run_options(parser)
     parser.set_defaults(run=_batch)
 
 
@@ -334,7 +369,7 @@ def _add_image(commands: Any) -> None:
     build.set_defaults(run=_image_build)
 
 
-def _from_1_to(most: int) -> Callable[[str], int]:
+def from_1_to(most: int) -> Callable[[str], int]:
     def integer(given: str) -> int:
         number = int(given)
         if not 1 <= number <= most:
@@ -344,12 +379,24 @@ def _from_1_to(most: int) -> Callable[[str], int]:
     return integer
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runner",
         choices=choice.NAMES,
         help="where to run (default: [tool.reproof] runner in pyproject.toml, or auto: docker if an engine "
         "answers, else bubblewrap; `process` is not a sandbox)",
+    )
+    parser.add_argument(
+        "--seat",
+        choices=SEATS,
+        default="auto",
+        help="where the candidate runs: separate (a process of its own, which cannot touch pytest), in_process (in "
+        "pytest's own interpreter, watched), or auto (default): separate wherever the suite allows it",
+    )
+    parser.add_argument(
+        "--require-seat",
+        choices=SEATS[1:],
+        help="refuse a suite that has to be judged from a weaker seat than this one",
     )
     parser.add_argument(
         "--cache", type=Path, metavar="DIR", help="keep verdicts there, and answer the same job from there"
@@ -363,7 +410,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         )
     measured = parser.add_argument_group("metrics")
     measured.add_argument(
-        "--metrics-port", type=_from_1_to(65_535), metavar="PORT", help="serve Prometheus metrics on loopback"
+        "--metrics-port", type=from_1_to(65_535), metavar="PORT", help="serve Prometheus metrics on loopback"
     )
     measured.add_argument("--metrics-file", type=Path, metavar="FILE", help="write them to a file at the end")
 

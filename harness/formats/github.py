@@ -16,6 +16,8 @@ def render(report: Report) -> str:
     if report.verdict == "passed":
         return f"::notice title=Reproof::{_escaped(f'passed: {report.reason}')}\n"
     lines = [_annotation(failure) for failure in report.failures]
+    findings = report.integrity.findings if report.integrity is not None else ()
+    lines += [f"::error title=Tampering::{_escaped(finding)}" for finding in findings]
     level = "warning" if report.verdict == "invalid" else "error"
     lines.append(f"::{level} title=Reproof::{_escaped(f'{report.verdict}: {report.reason}')}")
     return "\n".join(lines) + "\n"

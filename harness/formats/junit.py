@@ -40,7 +40,11 @@ def render(report: Report) -> str:
         time=f"{report.measurements.total_seconds:.3f}",
     )
     properties = ET.SubElement(suite, "properties")
-    for name, value in (("verdict", report.verdict), ("reason", report.reason), ("runner", report.runner)):
+    told = [("verdict", report.verdict), ("reason", report.reason), ("runner", report.runner)]
+    if report.integrity is not None:
+        told.append(("seat", report.integrity.seat))
+        told += [("tampering", finding) for finding in report.integrity.findings]
+    for name, value in told:
         ET.SubElement(properties, "property", name=name, value=_clean(value))
     by_test: dict[str, list[Failure]] = {}
     for failure in report.failures:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..models import ErrorInfo, Failure, Frame, Report
+    from ..models import ErrorInfo, Failure, Frame, Integrity, Report
 
-__all__ = ["describe", "plain", "render"]
+__all__ = ["describe", "own_part", "plain", "render"]
 
 MOST_FAILURES = 20
 MOST_LINES = 30
+MOST_SUSPICIONS = 3
 MOST_WARNINGS = 5
 MOST_LOCALS = 8
 LONGEST_LINE = 1_000
@@ -65,7 +66,7 @@ def describe(failure: Failure) -> Iterator[str]:
     if len(failure.warnings) > MOST_WARNINGS:
         yield f"    ... and {len(failure.warnings) - MOST_WARNINGS} more warnings"
     if failure.stack:
-        yield from _block("stuck at", _own_part(failure.stack), 4)
+        yield from _block("stuck at", own_part(failure.stack), 4)
 
 
 def _title(failure: Failure) -> str:
@@ -128,7 +129,7 @@ def _indented(text: str, by: int) -> Iterator[str]:
         yield " " * by + f"[... {len(lines) - MOST_LINES} lines cut ...]"
 
 
-def _own_part(stack: str) -> str:
+def own_part(stack: str) -> str:
     """Without the frames of pytest and other libraries, of which there are dozens."""
     lines = stack.splitlines()
     own = [line for line in lines if not _LIBRARY.search(line)]
@@ -144,7 +145,20 @@ def _block(name: str, text: str, by: int = 0) -> Iterator[str]:
     yield from _indented(text.strip("\n"), by + 2)
 
 
+def _integrity(found: Integrity) -> Iterator[str]:
+    """What was found, and what looks like it; that nothing was needs no line."""
+    for finding in found.findings:
+        yield f"tampering: {finding}"
+    for suspicion in found.suspicions[:MOST_SUSPICIONS]:
+        yield f"suspicion, which decides nothing: {suspicion}"
+    missing = len(found.suspicions) - MOST_SUSPICIONS
+    if missing > 0:
+        yield f"... and {missing} more suspicions (all of them are in --format json)"
+
+
 def _footer(report: Report) -> Iterator[str]:
+    if report.integrity is not None:
+        yield from _integrity(report.integrity)
     for note in report.notes:
         yield f"note: {note}"
     if report.cached:
@@ -161,3 +175,11 @@ def _footer(report: Report) -> Iterator[str]:
     yield f"sandbox: {found.runner}{shared}"
     for name in ("network", "filesystem", "processes", "memory", "user"):
         yield f"  {name:<10} {getattr(found, name)}"
+    if report.integrity is not None:
+        yield from _seat(report.integrity)
+
+
+def _seat(integrity: Integrity) -> Iterator[str]:
+    yield f"seat: {integrity.seat}" + (f" ({integrity.reason})" if integrity.reason else "")
+    if integrity.asked:
+        yield f"  {integrity.asked} comparison(s) between its own objects were decided by the candidate"

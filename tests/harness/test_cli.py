@@ -129,6 +129,7 @@ def test_the_exit_code_is_the_answer(reproof, submission, options, status, verdi
         (["batch", "jobs.jsonl", "--workers", "0"], "workers"),
         (["batch", "jobs.jsonl", "--workers", "-2"], "workers"),
         (["batch", "jobs.jsonl", "--output", "none/results.jsonl"], "none/results.jsonl"),
+        (["batch", "jobs.jsonl", "--html", "none/page.html"], "none/page.html"),
         (["frobnicate"], "frobnicate"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -293,6 +294,7 @@ def test_a_suite_from_a_ref_for_a_part_of_a_repository(reproof):
         ("json", lambda text: json.loads(text)["verdict"] == "failed"),
         ("junit", lambda text: ET.fromstring(text).find("testsuite").get("failures") == "1"),
         ("github", lambda text: text.startswith("::error file=test_solution.py,line=4,")),
+        ("html", lambda text: "<title>Failed: 0 of 1 tests pass</title>" in text),
     ],
 )
 def test_a_report_goes_to_a_file_in_every_format(reproof, form, check):
@@ -305,7 +307,7 @@ def test_a_report_goes_to_a_file_in_every_format(reproof, form, check):
     assert check((reproof.folder / "report").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("form", ["text", "json", "junit", "github"])
+@pytest.mark.parametrize("form", ["text", "json", "junit", "github", "html"])
 def test_a_candidates_odd_characters_do_not_spoil_the_report(reproof, form):
     """
     A lone surrogate in an exception is told in every format, and the status is the candidate's.
@@ -701,3 +703,14 @@ def test_a_runner_that_is_not_to_be_had_is_an_invalid_result_for_every_job(repro
     assert [found[name]["verdict"] for name in ("a", "b")] == ["invalid", "invalid"]
     assert "unix:///nowhere/docker.sock" in found["a"]["report"]["reason"]
     assert done.returncode == 3
+
+
+def test_a_verification_does_not_import_the_loop():
+    """
+    What `reproof verify` does not need costs it no time to start.
+    """
+    script = "import sys\nfrom harness.cli import _parser\n_parser(['verify'])\nprint('reflection' in sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"

@@ -63,7 +63,8 @@ def report() -> Report:
 def crash() -> Report:
     """What a real sandbox made of a candidate that dies in the middle."""
     suite = "from solution import f\ndef test_a(): pass\ndef test_b(): f()\ndef test_c(): pass"
-    return verify(Submission.from_code("import os\ndef f(): os._exit(0)"), Suite.from_code(suite), runner="bubblewrap")
+    submission = Submission.from_code("import os\ndef f(): os._exit(0)")
+    return verify(submission, Suite.from_code(suite), runner="bubblewrap", seat="in_process")
 
 
 def failing(**more: Any) -> Report:
