@@ -1,0 +1,447 @@
+"""Generate, verify, feed the real failure back, try again.
+
+The state of a run is its attempts and nothing else: what to send next, whether it is stuck and
+what is left of the budget all follow from them. That is why a transcript can be resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from harness import Environment, Limits, Report, Runner, Submission, Suite, VerdictCache, averify, awarm
+from harness.verify import run_blocking
+from runners.pool import Pool
+
+from . import metrics
+from .conversation import Conversation, Exhausted, Generator, GeneratorError, Reply, Tokens, Turn
+from .disclosure import Disclosure
+from .disclosure import disclose as disclosed
+from .feedback import feedback
+from .generators.functions import Function, as_generator
+from .prompts import ANOTHER_APPROACH, Strategy, messages_for, reflection_request
+from .replies import Unreadable, read_reply
+from .transcript import Attempt, Beginning, Outcome, Result, Transcript
+
+__all__ = ["code_with_reflection", "code_with_reflection_sync"]
+
+BACK_OFF_SECONDS = (0.25, 1.0, 4.0)
+"""Before a verification that could not find out is repeated."""
+FEEDBACK_CHARACTERS = 6_000
+MOST_SAMPLES = 64
+
+OnAttempt = Callable[[Attempt], None]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+
+
+async def code_with_reflection(
+    task: str,
+    suite: Suite,
+    generator: Generator | Function,
+    *,
+    start: Submission | None = None,
+    hidden: Suite | None = None,
+    disclose: Disclosure | None = None,
+    max_iterations: int = 3,
+    max_seconds: float | None = None,
+    max_tokens: int | None = None,
+    samples: int = 1,
+    strategy: Strategy = "plain",
+    feedback_budget: int = FEEDBACK_CHARACTERS,
+    transcript: str | Path | None = None,
+    runner: str | Runner | Pool | None = None,
+    limits: Limits | None = None,
+    environment: Environment | None = None,
+    seed: int = 0,
+    cache: VerdictCache | None = None,
+    on_attempt: OnAttempt | None = None,
+) -> Result:
+    """Ask `generator` for code until the suite passes or a budget is used up.
+
+    `generator` is a `Generator`, or any function or coroutine function that takes a `Conversation` and
+    returns a reply's text or a `Submission`. `start` is code to begin with: it is verified first, and
+    costs no iteration. `samples` candidates are asked for and verified at once in each iteration, which
+    goes on from the best of them. `strategy="reflexion"` asks the generator after each failure for a few
+    sentences on it, and carries the last ones along.
+
+    `disclose` says how much the generator sees of the hidden suite (`count` unless told otherwise), or,
+    where there is none, of the suite (`full`). A candidate passes when it passes both.
+
+    A run stops when a candidate passed, after `max_iterations`, once `max_seconds` or `max_tokens` are used
+    up (what is running is finished first, but for seconds), or when it is stuck: the same failures twice
+    are said to the generator once, and the next time they end the run. A verification that could not find
+    out is repeated, costs no iteration and is never shown to the generator.
+
+    `transcript` names a file that is written as it happens; with one of the same run that is there already,
+    the run goes on where that one stopped. Cancelling leaves no sandbox behind.
+
+    `runner` is as in `averify`; a name gets a pool of warm sandboxes for this run, which attempts share one
+    after the other (`freshness="fork"`).
+
+    Raises:
+        ValueError: an argument is wrong; nothing was started.
+        GeneratorError: the generator gave no answer. The transcript can be resumed.
+        RunnerError: there is no such sandbox to be had here; nothing was generated.
+    """
+    _check(max_iterations=max_iterations, samples=samples, max_seconds=max_seconds, max_tokens=max_tokens)
+    asked = as_generator(generator)
+    level: Disclosure = disclose or ("count" if hidden is not None else "full")
+    beginning = Beginning(
+        task=task,
+        suite=_digest(suite.files, suite.cases, suite.options),
+        hidden=_digest(hidden.files, hidden.cases, hidden.options) if hidden is not None else None,
+        start=_digest(start.files) if start is not None else None,
+        generator=getattr(asked, "name", type(asked).__name__),
+        disclose=level,
+        strategy=strategy,
+    )
+    judge = _Judge(suite, hidden, limits or Limits(), environment or Environment(), seed, cache)
+    settings = _Settings(
+        max_iterations,
+        max_seconds,
+        max_tokens,
+        samples,
+        strategy,
+        level,
+        feedback_budget,
+        on_attempt or (lambda attempt: None),
+    )
+    with Transcript(Path(transcript) if transcript is not None else None, beginning) as record:
+        run = _Run(asked, judge, record, settings)
+        try:
+            async with judge.ready(runner, samples):
+                result = await run.to_the_end(start)
+        except BaseException as exc:
+            metrics.record_run(record.result, "cancelled" if isinstance(exc, asyncio.CancelledError) else "error")
+            raise
+        metrics.record_run(result, str(result.outcome))
+        return result
+
+
+def _blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    def blocking(*args: P.args, **kwargs: P.kwargs) -> T:
+        """The same for callers without an event loop; an interrupt cancels it and waits for its clean-up."""
+        return run_blocking(function(*args, **kwargs))
+
+    return blocking
+
+
+code_with_reflection_sync = _blocking(code_with_reflection)
+
+
+def _check(**given: float | None) -> None:
+    for name, value in given.items():
+        if value is not None and value <= 0:
+            raise ValueError(f"{name}: {value} leaves nothing to do; more than 0")
+    if (given["samples"] or 1) > MOST_SAMPLES:
+        raise ValueError(f"samples: {given['samples']} are too many; at most {MOST_SAMPLES}")
+
+
+def _digest(files: Mapping[str, bytes], *more: object) -> str:
+    told = repr((sorted(files.items()), *more))
+    return hashlib.sha256(told.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Settings:
+    max_iterations: int
+    max_seconds: float | None
+    max_tokens: int | None
+    samples: int
+    strategy: Strategy
+    level: Disclosure
+    feedback_budget: int
+    on_attempt: OnAttempt
+
+
+class _Judge:
+    """Verifies candidates against both suites, and asks again where it could not find out."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        hidden: Suite | None,
+        limits: Limits,
+        environment: Environment,
+        seed: int,
+        cache: VerdictCache | None,
+    ) -> None:
+        self._suites = [suite] if hidden is None else [suite, hidden]
+        self._limits, self._environment, self._seed = limits, environment, seed
+        self._cache = cache
+        self._pool: Runner | Pool | None = None
+
+    @asynccontextmanager
+    async def ready(self, runner: str | Runner | Pool | None, samples: int) -> AsyncIterator[None]:
+        if runner is not None and not isinstance(runner, str):
+            self._pool = runner
+            yield
+            return
+        size = min(samples * len(self._suites), os.cpu_count() or 1)
+        async with awarm(
+            runner, size=size, freshness="fork", limits=self._limits, environment=self._environment
+        ) as self._pool:
+            yield
+
+    async def reports(self, submission: Submission) -> tuple[list[Report], int]:
+        """One report per suite, and how many verifications it took."""
+        answers = await asyncio.gather(*[self._one(submission, suite) for suite in self._suites])
+        return [report for report, _ in answers], sum(tries for _, tries in answers)
+
+    async def _one(self, submission: Submission, suite: Suite) -> tuple[Report, int]:
+        tries = 0
+        for pause in (*BACK_OFF_SECONDS, None):
+            tries += 1
+            report = await averify(
+                submission,
+                suite,
+                runner=self._pool,
+                limits=self._limits,
+                environment=self._environment,
+                seed=self._seed,
+                cache=self._cache,
+            )
+            if report.verdict != "invalid" or pause is None:
+                break
+            await asyncio.sleep(pause)
+        return report, tries
+
+
+class _Stop(Exception):
+    """The run ends here, and why."""
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome, self.reason = outcome, reason
+
+
+class _Run:
+    def __init__(self, generator: Generator, judge: _Judge, record: Transcript, settings: _Settings) -> None:
+        self._generator, self._judge, self._record, self._settings = generator, judge, record, settings
+        self._turns: dict[int, Turn] = {}
+        spent = max((attempt.elapsed_seconds for attempt in record.result.attempts), default=0.0)
+        self._begun = time.monotonic() - spent
+
+    @property
+    def _result(self) -> Result:
+        return self._record.result
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._begun
+
+    async def to_the_end(self, start: Submission | None) -> Result:
+        try:
+            async with asyncio.timeout(self._seconds_left()) as clock:
+                if start is not None and not self._result.attempts:
+                    await self._attempt_start(start)
+                while True:
+                    await self._conclude_iteration()
+                    await self._iterate()
+        except TimeoutError:
+            if not clock.expired():  # the generator's own
+                raise
+            return self._end("seconds", f"the {self._settings.max_seconds:g} seconds are used up")
+        except _Stop as stop:
+            return self._end(stop.outcome, stop.reason)
+        except Exhausted as exc:
+            return self._end("stuck", str(exc))
+
+    def _seconds_left(self) -> float | None:
+        return None if self._settings.max_seconds is None else max(0.0, self._settings.max_seconds - self._elapsed)
+
+    def _end(self, outcome: Outcome, reason: str) -> Result:
+        return self._record.end(outcome, reason, self._elapsed)
+
+    # --- an iteration -------------------------------------------------------------
+
+    async def _attempt_start(self, start: Submission) -> None:
+        await self._verify(_Candidate(0, 0, Reply(submission=start), 0.0))
+        self._stop_if_nothing_is_known(0)
+
+    async def _iterate(self) -> None:
+        """Ask for this iteration's candidates and verify each as it comes."""
+        iteration = self._result.iterations + 1
+        conversation = self._conversation()
+        tasks = [
+            asyncio.create_task(self._sample(conversation, iteration, sample))
+            for sample in range(self._settings.samples)
+        ]
+        try:
+            await asyncio.wait(tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        failed = [exc for task in tasks if (exc := task.exception()) is not None]
+        if len(failed) == len(tasks) or any(not isinstance(exc, GeneratorError) for exc in failed):
+            raise next((exc for exc in failed if not isinstance(exc, Exhausted)), failed[0])
+        self._stop_if_nothing_is_known(iteration)
+
+    async def _sample(self, conversation: Conversation, iteration: int, sample: int) -> None:
+        begun = time.monotonic()
+        reply = await self._generator.generate(conversation)
+        await self._verify(_Candidate(iteration, sample, reply, time.monotonic() - begun), conversation.submission)
+
+    async def _verify(self, candidate: _Candidate, before: Submission | None = None) -> None:
+        begun = time.monotonic()
+        text = candidate.reply.text.encode("utf-8", "backslashreplace").decode("utf-8")  # no lone surrogates
+        submission, problem = candidate.reply.submission, None
+        if submission is None:
+            try:
+                submission = read_reply(text, before)
+            except Unreadable as exc:
+                problem = str(exc)
+        reports, verifications = await self._judge.reports(submission) if submission is not None else ([], 0)
+        attempt = Attempt(
+            number=len(self._result.attempts) + 1,
+            iteration=candidate.iteration,
+            sample=candidate.sample,
+            reply=text,
+            problem=problem,
+            submission=submission,
+            report=reports[0] if reports else None,
+            hidden=reports[1] if len(reports) > 1 else None,
+            searching=candidate.reply.searching,
+            tokens=candidate.reply.tokens,
+            generation_seconds=candidate.seconds,
+            verification_seconds=time.monotonic() - begun,
+            verifications=verifications,
+            elapsed_seconds=self._elapsed,
+        )
+        self._record.add(attempt)
+        metrics.record_attempt(attempt)
+        self._settings.on_attempt(attempt)
+
+    def _stop_if_nothing_is_known(self, iteration: int) -> None:
+        reports = [report for attempt in self._of(iteration) for report in attempt.reports]
+        unknown = [report for report in reports if report.verdict == "invalid"]
+        if unknown and not any(_known(attempt) for attempt in self._of(iteration)):
+            raise _Stop("invalid", unknown[0].reason)
+
+    def _of(self, iteration: int) -> list[Attempt]:
+        return [attempt for attempt in self._result.attempts if attempt.iteration == iteration]
+
+    # --- between iterations -------------------------------------------------------
+
+    async def _conclude_iteration(self) -> None:
+        """Stop here, or tell the generator what came of the last iteration, unless it has been told."""
+        told = self._told()
+        last = self._of(self._result.iterations)
+        best = max(filter(_known, last), key=lambda attempt: (attempt.passed, attempt.tests_passed), default=None)
+        if best is not None and best.passed:
+            raise _Stop("passed", f"attempt {best.number} passed")
+        self._stop_if_spent()
+        if best is None or best.feedback:
+            return
+        stuck = bool(told) and not best.searching and _signature(best) == _signature(told[-1])
+        if stuck and _was_told(told):
+            raise _Stop("stuck", "the same failures again, after the generator had been told so")
+        words = self._feedback(best, told)
+        if stuck:
+            words += "\n\n" + ANOTHER_APPROACH
+        reflection, tokens = "", Tokens()
+        if self._settings.strategy == "reflexion":
+            reflection, tokens = await self._reflection(best, words)
+        self._record.tell(best.number, words, reflection, tokens)
+
+    def _stop_if_spent(self) -> None:
+        if self._result.iterations >= self._settings.max_iterations:
+            raise _Stop("iterations", f"no candidate passed in {self._settings.max_iterations} iterations")
+        if self._settings.max_tokens is not None and self._result.tokens.total >= self._settings.max_tokens:
+            raise _Stop("tokens", f"{self._result.tokens.total} of {self._settings.max_tokens} tokens are used up")
+
+    def _told(self) -> list[Attempt]:
+        return [attempt for attempt in self._result.attempts if attempt.feedback]
+
+    def _feedback(self, attempt: Attempt, told: Sequence[Attempt]) -> str:
+        if attempt.problem is not None or attempt.report is None:
+            return attempt.problem or ""
+        parts = []
+        for index, (report, level) in enumerate(zip(attempt.reports, self._levels(attempt), strict=True)):
+            if not report.passed:
+                words = feedback(
+                    report,
+                    self._settings.feedback_budget,
+                    disclose=level,
+                    previous=[before.reports[index] for before in told if before.reports],
+                    submission=attempt.submission,
+                )
+                parts.append(f"There are hidden tests, too.\n\n{words}" if index else words)
+        return "\n\n".join(parts)
+
+    async def _reflection(self, attempt: Attempt, words: str) -> tuple[str, Tokens]:
+        told = [*self._told(), attempt.model_copy(update={"feedback": words})]
+        conversation = self._conversation(told)
+        reply = await self._generator.generate(
+            Conversation(
+                task=conversation.task,
+                messages=reflection_request(conversation.messages),
+                turns=conversation.turns,
+                wants="reflection",
+            )
+        )
+        metrics.record_tokens(reply.tokens)
+        return reply.text.strip(), reply.tokens
+
+    def _conversation(self, told: Sequence[Attempt] | None = None) -> Conversation:
+        told = self._told() if told is None else told
+        return Conversation(
+            task=self._result.task,
+            messages=messages_for(self._result.task, told, self._settings.strategy),
+            turns=tuple(self._turn(attempt) for attempt in self._result.attempts if _known(attempt)),
+        )
+
+    def _turn(self, attempt: Attempt) -> Turn:
+        known = self._turns.get(attempt.number)
+        if known is None or known.feedback != attempt.feedback:
+            told = [
+                disclosed(report, level, submission=attempt.submission)
+                for report, level in zip(attempt.reports, self._levels(attempt), strict=True)
+            ]
+            known = self._turns[attempt.number] = Turn(attempt.submission, tuple(told), attempt.feedback)
+        return known
+
+    def _levels(self, attempt: Attempt) -> list[Disclosure]:
+        """How much may be told of each of its reports."""
+        levels: list[Disclosure] = [self._settings.level] if attempt.hidden is None else ["full", self._settings.level]
+        return levels[: len(attempt.reports)]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    iteration: int
+    sample: int
+    reply: Reply
+    seconds: float
+
+
+def _known(attempt: Attempt) -> bool:
+    """Whether we found out what became of it."""
+    return all(report.verdict != "invalid" for report in attempt.reports)
+
+
+def _signature(attempt: Attempt) -> object:
+    """The same for attempts that fail alike; addresses differ from run to run."""
+    if attempt.problem is not None:
+        return "no code"
+    return [
+        (report.verdict, sorted((failure.nodeid, _ADDRESS.sub("", failure.message)) for failure in report.failures))
+        for report in attempt.reports
+    ]
+
+
+def _was_told(told: Sequence[Attempt]) -> bool:
+    return any(attempt.feedback.endswith(ANOTHER_APPROACH) for attempt in told)
