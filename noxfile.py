@@ -71,7 +71,29 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session
+def cheats(session: nox.Session) -> None:
+    """Every submission that wants to pass without solving anything; the normal tests run a sample."""
+    _install(session)
+    session.env["REPROOF_ALL_CHEATS"] = "1"
+    session.run("python", "-m", "pytest", "tests/harness/test_integrity.py", *session.posargs)
+
+
+@nox.session
 def corpus(session: nox.Session) -> None:
     """Every job of a folder of *.jsonl files must get the verdict that its `expect` says."""
     _install(session)
     session.run("python", "-m", "tests.engine", "--", "python", "-m", "benchmarks.corpus", *session.posargs)
+
+
+@nox.session
+def repair(session: nox.Session) -> None:
+    """What feedback is worth: programs mended by search, with all of it and with next to none."""
+    _install(session)
+    session.run("python", "-m", "benchmarks.repair", *session.posargs)
+
+
+@nox.session
+def paths(session: nox.Session) -> None:
+    """Every job of a folder of *.jsonl files must tell the same in a warm sandbox and in a new one."""
+    _install(session)
+    session.run("python", "-m", "benchmarks.paths", *session.posargs)

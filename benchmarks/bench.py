@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import itertools
 import json
 import os
 import platform
@@ -22,20 +21,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from harness import Environment, Limits, RunnerUnavailable, averify
+from harness.seats import SeatName
 from harness.verify import entered
+from runners import session
 from runners.pool import Pool
 
-from . import baselines, problems
+from . import baselines, calls, problems
 from .plot import bars
 
 Way = Callable[[problems.Problem], Awaitable[None]]
 
 BARE = "bare pytest, no plugin autoload"
+UNHARDENED = "verify, bubblewrap, warm, freshness fork, in_process, not hardened"
 
 
 async def latencies(stack: contextlib.AsyncExitStack, client: Any) -> dict[str, Way]:
@@ -51,18 +53,35 @@ async def latencies(stack: contextlib.AsyncExitStack, client: Any) -> dict[str, 
     for name in runners:
         runner = await stack.enter_async_context(entered(name, _say))
         ways[f"verify, {name}, cold"] = _verify(runner)
+        ways[f"verify, {name}, cases only, cold"] = _cases(runner)
         for freshness in ("sandbox", "fork"):
             pool = await stack.enter_async_context(Pool(runner, size=2, freshness=freshness))  # type: ignore[arg-type]
             ways[f"verify, {name}, warm, freshness {freshness}"] = _warm(pool, _verify(pool))
+            ways[f"verify, {name}, cases only, warm, freshness {freshness}"] = _warm(pool, _cases(pool))
             if freshness == "fork":
-                ways[f"verify, {name}, cases only, warm, freshness fork"] = _warm(pool, _cases(pool))
+                ways[f"verify, {name}, warm, freshness fork, in_process"] = _warm(pool, _verify(pool, "in_process"))
+                if name == "bubblewrap":
+                    ways[UNHARDENED] = _warm(pool, _unhardened(_verify(pool, "in_process")))
     return ways
 
 
-def _verify(runner: Any) -> Way:
+def _verify(runner: Any, seat: SeatName = "auto") -> Way:
     async def run(problem: problems.Problem) -> None:
-        report = await averify(problem.submission, problem.suite, runner=runner)
+        report = await averify(problem.submission, problem.suite, runner=runner, seat=seat)
         assert report.passed, report
+
+    return run
+
+
+def _unhardened(way: Way) -> Way:
+    """Without what keeps a candidate beside pytest honest: what would that save?"""
+
+    async def run(problem: problems.Problem) -> None:
+        session.HARDENED = False
+        try:
+            await way(problem)
+        finally:
+            session.HARDENED = True
 
     return run
 
@@ -90,10 +109,9 @@ def _warm(pool: Pool, way: Way) -> Way:
 
 async def measure(ways: dict[str, Way], jobs: list[problems.Problem], repeat: int) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {name: [] for name in ways}
-    endless = itertools.cycle(jobs)
     for round_number in range(repeat + 1):
+        problem = jobs[round_number % len(jobs)]
         for name, way in ways.items():
-            problem = next(endless)
             if hasattr(way, "prepare"):
                 await way.prepare()
             await asyncio.sleep(0.05)  # let what the one before left in the background come to rest
@@ -164,6 +182,7 @@ async def run(given: argparse.Namespace) -> dict[str, Any]:
     async with contextlib.AsyncExitStack() as stack:
         ways = await latencies(stack, client)
         result["latency"] = await measure(ways, jobs, given.repeat)
+    result["calls"] = calls.measure()
     runners = ["bubblewrap", *(["docker"] if client is not None else [])]
     result["throughput"] = await throughput(jobs, given.batch, runners)
     if client is not None:
@@ -175,12 +194,14 @@ async def run(given: argparse.Namespace) -> dict[str, Any]:
 
 
 async def throughput(jobs: list[problems.Problem], count: int, runners: list[str]) -> dict[str, list[float]]:
-    """Jobs per second with two workers, in turns."""
-    rates: dict[str, list[float]] = {BARE: [], **{f"batch, {name}, freshness fork": [] for name in runners}}
+    """Jobs per second with two workers, in turns. A sandbox for each job takes longer, and gets fewer."""
+    rates: dict[str, list[float]] = {BARE: []}
     for _ in range(3):
         rates[BARE].append(await bare_throughput(jobs, count // 4, 2))
         for name in runners:
-            rates[f"batch, {name}, freshness fork"].append(count / batch(jobs, count, 2, name, "fork")["seconds"])
+            for freshness, number in (("fork", count), ("sandbox", count // 4)):
+                seconds = batch(jobs, number, 2, name, freshness)["seconds"]
+                rates.setdefault(f"batch, {name}, freshness {freshness}", []).append(number / seconds)
     return rates
 
 
@@ -241,12 +262,45 @@ def ratios(latency: dict[str, list[float]]) -> dict[str, tuple[float, float, flo
     return found
 
 
+def required(result: dict[str, Any]) -> Iterator[tuple[str, float, str, float]]:
+    """What has to hold: its name, what was measured, and the bound. What was not measured is left out."""
+    latency = ratios(result["latency"])
+    for name, most in (
+        ("verify, bubblewrap, warm, freshness fork", 0.20),
+        ("verify, bubblewrap, warm, freshness sandbox", 0.25),
+        ("verify, docker, warm, freshness sandbox", 0.25),
+        ("verify, bubblewrap, cases only, warm, freshness fork", 0.10),
+    ):
+        if name in latency:
+            yield f"{name}: time, × bare pytest", latency[name][1], "≤", most
+    bare = statistics.median(result["throughput"][BARE])
+    for name in ("batch, bubblewrap, freshness fork", "batch, docker, freshness fork"):
+        if name in result["throughput"]:
+            rate = statistics.median(result["throughput"][name]) / bare
+            yield f"{name}, 2 workers: jobs per second, × bare pytest", rate, "≥", 6.0
+    if "containers" in result:
+        bare, ours = (statistics.median(rates) for rates in result["containers"].values())
+        yield "batch, docker, freshness sandbox: containers per second, × bare", ours / bare, "≥", 0.8
+    growth = result["growth"]
+    if "100" in growth and "10000" in growth:
+        each = growth["10000"]["seconds"] / 10_000 / (growth["100"]["seconds"] / 100)
+        yield "seconds per job at 10,000 jobs, × those at 100", each, "≤", 1.1
+    if "1000" in growth and "10000" in growth:
+        memory = growth["10000"]["peak_mb"] / growth["1000"]["peak_mb"]
+        yield "peak memory of the harness at 10,000 jobs, × that at 1,000", memory, "≤", 1.1
+
+
 def table(result: dict[str, Any]) -> str:
+    lines = ["| what has to hold | measured | wanted |", "| --- | --- | --- |"]
+    for name, measured, sign, bound in required(result):
+        met = measured <= bound if sign == "≤" else measured >= bound
+        lines.append(f"| {name} | {measured:.2f}{'' if met else ' (missed)'} | {sign} {bound:g} |")
     unit = statistics.median(result["latency"][BARE]) * 1000
-    lines = [f"One at a time; 1.00 = {BARE} ({unit:.0f} ms here).", ""]
+    lines += ["", f"One at a time; 1.00 = {BARE} ({unit:.0f} ms here).", ""]
     lines += ["| way | ratio | quartiles |", "| --- | --- | --- |"]
     for name, (low, middle, high) in ratios(result["latency"]).items():
         lines.append(f"| {name} | {middle:.2f} | {low:.2f} to {high:.2f} |")
+    lines += _seats_table(result)
     lines += ["", "| two workers | jobs per second, × bare pytest |", "| --- | --- |"]
     bare = statistics.median(result["throughput"][BARE])
     for name, rates in result["throughput"].items():
@@ -258,6 +312,21 @@ def table(result: dict[str, Any]) -> str:
             lines.append(f"| {name} | {statistics.median(rates) / bare:.2f} |")
     lines += _growth_table(result)
     return "\n".join(lines)
+
+
+def _seats_table(result: dict[str, Any]) -> list[str]:
+    """What it costs to keep the candidate apart, and to watch it where it cannot be."""
+    lines = ["", "| what | × what |", "| --- | --- |"]
+    middle = {name: statistics.median(times) for name, times in result["latency"].items()}
+    for name in ("bubblewrap", "docker"):
+        apart = f"verify, {name}, warm, freshness fork"
+        if apart in middle:
+            lines.append(
+                f"| {name}: seat separate | {middle[apart] / middle[f'{apart}, in_process']:.2f} × in_process |"
+            )
+    together = middle["verify, bubblewrap, warm, freshness fork, in_process"]
+    lines.append(f"| seat in_process | {together / middle[UNHARDENED]:.2f} × not hardened |")
+    return [*lines, f"| a call to the candidate | {calls.ratio(result['calls']):.2f} × a bare round trip over a pipe |"]
 
 
 def _growth_table(result: dict[str, Any]) -> list[str]:

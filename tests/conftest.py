@@ -15,9 +15,10 @@ import pytest
 from harness.verify import entered, run_blocking
 from runners.contract import Runner, RunnerUnavailable
 from runners.docker import DockerRunner
+from tests.browser import browser
 from tests.engine import docker_host
 
-__all__ = ["docker_host", "runner"]
+__all__ = ["browser", "docker_host", "runner"]
 
 BACKENDS = ("bubblewrap", "docker", "process")
 

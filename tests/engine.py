@@ -34,6 +34,7 @@ from testcontainers.core.docker_client import get_docker_host
 from runners import owners
 from runners.contract import RunnerUnavailable
 from runners.docker import find_engine
+from tests import apt
 
 __all__ = ["Found", "docker_host", "engine"]
 
@@ -152,9 +153,10 @@ def _find_dockerd() -> str:
     if sys.platform != "linux" or os.getuid() != 0:
         raise NoEngine("none answers, and only root on Linux can start one")
     if not _dockerd():
-        if not shutil.which("apt-get"):
-            raise NoEngine("none answers, dockerd is not installed, and there is no apt-get to install it")
-        _install()
+        try:
+            apt.install("docker.io")
+        except apt.NotInstalled as exc:
+            raise NoEngine(f"none answers, dockerd is not installed, and {exc}") from None
     found = _dockerd()
     if found is None:
         raise NoEngine("none answers, and Debian's docker.io brought no dockerd")
@@ -163,36 +165,6 @@ def _find_dockerd() -> str:
 
 def _dockerd() -> str | None:
     return shutil.which("dockerd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/local/sbin")
-
-
-def _install() -> None:
-    with _no_services():
-        for command in (["update"], ["install", "-y", "--no-install-recommends", "docker.io"]):
-            done = subprocess.run(
-                ["apt-get", "-q", *command],
-                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-                raise NoEngine(f"apt-get {command[0]} failed: {last}")
-
-
-@contextmanager
-def _no_services() -> Iterator[None]:
-    """A package may not start its service: that engine would outlive the tests."""
-    policy = Path("/usr/sbin/policy-rc.d")
-    if policy.exists():
-        yield
-        return
-    policy.write_text("#!/bin/sh\nexit 101\n")
-    policy.chmod(0o755)
-    try:
-        yield
-    finally:
-        policy.unlink()
 
 
 def _start(dockerd: str, folder: Path, data: Path | None) -> None:

@@ -56,6 +56,16 @@ def test_the_first_line_to_try_finds_the_failure():
     assert "FAILED: 2 of 4 tests did not pass" in done.stdout
 
 
+def test_the_line_that_mends_a_sample_does():
+    """The loop can be tried without a model and without a network."""
+    line = next(line for line in SHELL if line.startswith("reproof reflect fixtures/"))
+
+    done = run(sys.executable, "-m", "harness", *line.split()[1:], "--runner", "bubblewrap", folder=ROOT)
+
+    assert done.returncode == 0, done.stderr
+    assert "+    for start in range(0, len(items), size):" in done.stdout
+
+
 def test_the_test_line_is_what_ci_calls():
     """`.ci/run` runs the README's own line."""
     line = next(line for line in SHELL if line.endswith("-m nox"))
