@@ -51,6 +51,9 @@ def verify(
     progress: Progress | None = None,
 ) -> Report:
     """Run the suite against the submission in a sandbox; see `averify`."""
+    # Read and remembered in the caller's own thread: in CPython 3.11 a thread that parses a program can
+    # make another one fail that does so at the same time (gh-106905).
+    choose_seat(suite, submission, seat)
     return run_blocking(
         averify(
             submission,

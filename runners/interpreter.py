@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def python_version() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
+@cache  # reading the metadata takes longer than starting a sandbox, and every sandbox is named by it
 def packages() -> dict[str, str]:
     """Name → version of `PACKAGES` and all that they require, as installed here."""
     return {found.name.lower(): found.version for found in _closure(PACKAGES)}

@@ -16,6 +16,7 @@ import faulthandler
 import json
 import os
 import random
+import select
 import signal
 import sys
 import tempfile
@@ -183,6 +184,8 @@ def _judge(job: dict[str, Any], workspace: str, ends: Mapping[str, int], ready: 
 def _candidate(job: dict[str, Any], workspace: str, ends: Mapping[str, int], ready: pytest.Session | None) -> None:
     from . import candidate
 
+    # The disk is one for both: the suite's files, without which there is no judge, have their place first.
+    select.select([ends["requests"]], [], [])
     _write_files(job["submission"], workspace)
     candidate.serve(job, workspace, ends["requests"], ends["answers"])
 

@@ -49,7 +49,7 @@ def test_the_fixtures_are_there_without_any_set_up(tmp_path):
 
     done = run(tmp_path, "--reproof-runner", "bubblewrap")
 
-    assert "5 passed" in done.stdout, done.stdout
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0
 
 
@@ -89,7 +89,7 @@ def test_it_works_with_and_without_xdist(tmp_path, workers):
 
     done = run(tmp_path, "--reproof-runner", "bubblewrap", "-n", workers)
 
-    assert "5 passed" in done.stdout, done.stdout
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_runner_that_does_not_exist_is_an_error_that_says_so(tmp_path):

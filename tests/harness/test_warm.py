@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +50,32 @@ async def test_an_async_warm_block_verifies():
 
     assert [report.verdict for report in reports] == ["passed", "failed"]
     assert pool.hits == 2
+
+
+def test_nothing_is_parsed_behind_the_callers_back():
+    """
+    A thread of ours that parses a program could make the caller's own parsing fail (CPython gh-106905):
+    once a pool is warm there is none, whoever else verifies or is made ready meanwhile.
+    """
+    program = """
+import sys, threading
+from harness import Submission, Suite, verify, warm
+
+parsed = []
+
+def watch(event, args):
+    if event == "compile" and sys._getframe(1).f_globals.get("__name__") == "ast":
+        parsed.append(threading.current_thread() is threading.main_thread())
+
+suite = Suite.from_code("from solution import f\\ndef test(): assert f() == 1")
+with warm("bubblewrap", size=1) as pool:
+    sys.addaudithook(watch)
+    for code in ("def f(): return 1", "def f(): return 2", "def f(): return 3"):
+        verify(Submission.from_code(code), suite, runner=pool)
+assert parsed and all(parsed), parsed
+"""
+
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_the_default_limits_and_environment_are_warm():

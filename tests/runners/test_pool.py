@@ -308,6 +308,7 @@ async def test_no_more_than_the_cap_are_in_use(watched):
     """
     served: list[int] = []
     most = in_use = 0
+    two_are_in_use = asyncio.Event()
 
     async def one(number: int) -> None:
         nonlocal most, in_use
@@ -315,6 +316,10 @@ async def test_no_more_than_the_cap_are_in_use(watched):
             served.append(number)
             in_use += 1
             most = max(most, in_use)
+            if in_use == 2:
+                two_are_in_use.set()
+            async with asyncio.timeout(PATIENCE):
+                await two_are_in_use.wait()
             assert await passes(lease)
             in_use -= 1
 
