@@ -60,19 +60,7 @@ class CommandGenerator:
         return Reply(text=output)
 
     async def _run(self, prompt: str, folder: Path) -> tuple[int, str]:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *self._words,
-                cwd=folder,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,  # so that what it starts can be ended with it
-            )
-        except OSError as exc:
-            raise GeneratorError(
-                self.name, f"cannot be started: {exc.strerror or exc}. No candidate was generated."
-            ) from exc
+        process = await self._start(folder)
         try:
             async with asyncio.timeout(self._seconds):
                 output, _ = await process.communicate(prompt.encode("utf-8", "backslashreplace"))
@@ -81,11 +69,37 @@ class CommandGenerator:
                 self.name, f"was not done after {self._seconds:g} seconds, and was ended; its changes are lost."
             ) from None
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await _end(process)
         assert process.returncode is not None
         return process.returncode, output[-LONGEST_OUTPUT:].decode("utf-8", "replace")
+
+    async def _start(self, folder: Path) -> asyncio.subprocess.Process:
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                *self._words,
+                cwd=folder,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,  # so that what it starts can be ended with it
+            )
+        )
+        try:
+            return await asyncio.shield(starting)
+        except OSError as exc:
+            raise GeneratorError(
+                self.name, f"cannot be started: {exc.strerror or exc}. No candidate was generated."
+            ) from exc
+        except asyncio.CancelledError:  # asyncio alone would end the program, and not what that has started by now
+            with contextlib.suppress(OSError):
+                await _end(await starting)
+            raise
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
 
 
 def _write(submission: Submission | None, root: Path) -> None:

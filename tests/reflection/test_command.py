@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import shlex
 import signal
 import sys
@@ -16,6 +17,7 @@ from reflection import CommandGenerator, Conversation, GeneratorError, Message, 
 
 SUITE = Suite.from_code("from solution import add\n\ndef test_add():\n    assert add(1, 2) == 3\n")
 WRONG = Submission.from_code("def add(a, b):\n    return a - b\n")
+PATIENCE = 20
 
 
 def agent(script: str) -> CommandGenerator:
@@ -76,22 +78,31 @@ async def test_an_agent_that_fails_is_an_error_of_ours(generator, told):
         await generator.generate(talk())
 
 
-async def test_cancelling_ends_all_that_it_started(tmp_path: Path):
+@pytest.mark.parametrize("moment", ["while it starts", "while it runs"])
+async def test_cancelling_ends_all_that_it_started(tmp_path: Path, moment: str):
     """
     Also the children of the agent, which it leaves in the background.
     """
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    script = f"import os, signal; os.fork(); f = open({str(pipe)!r}, 'w'); signal.pause()"
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    script = f"import os, signal; os.fork(); os.write(os.open({str(pipe)!r}, os.O_WRONLY), b'x'); signal.pause()"
 
     running = asyncio.create_task(agent(script).generate(talk()))
-    reader = await asyncio.to_thread(open, pipe)
+    if moment == "while it starts":
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        heard = select.select([reading], [], [], PATIENCE)  # it runs, and meanwhile nobody here is told so
+    else:
+        heard = await asyncio.to_thread(select.select, [reading], [], [], PATIENCE)
     running.cancel()
-    await asyncio.wait([running])
+    await asyncio.wait([running], timeout=PATIENCE)
 
-    assert running.cancelled()
-    assert await asyncio.to_thread(reader.read) == ""  # ends when nobody is left who could write
-    reader.close()
+    assert heard[0] and running.cancelled()
+    nobody_writes = select.poll()
+    nobody_writes.register(reading, select.POLLHUP)
+    assert nobody_writes.poll(PATIENCE * 1000)
+    os.close(reading)
 
 
 def test_a_command_is_a_line_or_a_list():
