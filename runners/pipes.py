@@ -36,11 +36,14 @@ class PipeSandbox:
         self._process = process
         self._cgroup = cgroup
         self._errors = bytearray()
+        self._heard = False
         self._listening = asyncio.create_task(self._keep_errors())
 
     async def read(self) -> bytes:
         assert self._process.stdout is not None
-        return await self._process.stdout.read(1 << 18)
+        data = await self._process.stdout.read(1 << 18)
+        self._heard = self._heard or bool(data)
+        return data
 
     async def write(self, data: bytes) -> None:
         assert self._process.stdin is not None
@@ -64,11 +67,13 @@ class PipeSandbox:
 
         A supervisor whose stream ends kills all that it started before it leaves itself. What
         is killed instead leaves that to the kernel, which may take a moment longer than we do.
+        One that has never said anything may not be there yet to notice.
         """
         self._listening.cancel()
         assert self._process.stdin is not None
         self._process.stdin.close()
-        await self._end_of_output()
+        if self._heard:
+            await self._end_of_output()
         # The whole group: bwrap's child does not die with its parent before it is set up.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 
-from . import guest
+from . import guest, suites
 from .contract import Environment, Evidence, Job, Limits, Outcome, Runner, RunnerLost, RunnerUnavailable, Sandbox
 from .guest import frames
 
@@ -96,7 +96,7 @@ class Guest:
         clock = time.perf_counter
         begun = clock()
         key = secrets.token_hex(16)
-        await self.sandbox.write(_message(job, key, last))
+        await self.sandbox.write(self._message(job, key, last))
         sent = clock()
         events, parts, first_test = await self._listen(job, _Seals(key), on_event)
         ended = clock()
@@ -130,6 +130,29 @@ class Guest:
         except _OutOfMemory as exc:
             raise self._wire.lost(f"it ran out of memory. {exc.detail}") from exc
         return message.get("type") == "done" and message.get("clean") is True
+
+    def _message(self, job: Job, key: str, last: bool) -> bytes:
+        """A job on the wire: how to run it, which the supervisor reads, and what is in it, which it passes on."""
+        about = {
+            "parts": [part for part, wanted in (("cases", job.calls), ("pytest", job.suite)) if wanted],
+            "seat": job.seat,
+            "workers": job.workers,
+            "limits": job.limits.model_dump(),
+            "last": last,
+        }
+        task = {
+            "calls": list(job.calls),
+            "workers": job.workers,
+            "options": list(job.options),
+            "seed": job.seed,
+            "variables": job.environment.variables,
+            "limits": about["limits"],
+            "submitted": list(job.submission),
+            "hardened": HARDENED,
+        }
+        code = suites.compiled(job.suite, self._hello) if job.seat == "separate" else {}
+        pieces = (about, task, key, _packed(job.submission), _packed(job.suite), code)
+        return b"J" + b"".join(frames.seal(frames.dump(piece)) for piece in pieces)
 
     def _check_pytest(self, job: Job) -> None:
         if job.suite and not self._hello.get("pytest"):
@@ -167,29 +190,6 @@ class Guest:
             else:
                 raise self._wire.lost(f"it sent a message of an unknown kind ({kind!r})")
         return events, parts, first_test
-
-
-def _message(job: Job, key: str, last: bool) -> bytes:
-    """A job on the wire: how to run it, which the supervisor reads, and what is in it, which it passes on."""
-    about = {
-        "parts": [part for part, wanted in (("cases", job.calls), ("pytest", job.suite)) if wanted],
-        "seat": job.seat,
-        "workers": job.workers,
-        "limits": job.limits.model_dump(),
-        "last": last,
-    }
-    task = {
-        "calls": list(job.calls),
-        "workers": job.workers,
-        "options": list(job.options),
-        "seed": job.seed,
-        "variables": job.environment.variables,
-        "limits": about["limits"],
-        "submitted": list(job.submission),
-        "hardened": HARDENED,
-    }
-    pieces = (about, task, key, _packed(job.submission), _packed(job.suite))
-    return b"J" + b"".join(frames.seal(frames.dump(piece)) for piece in pieces)
 
 
 class _Seals:

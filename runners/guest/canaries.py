@@ -76,6 +76,7 @@ _CLOCK = """\
         count += 1
     assert time.perf_counter() > began[0]
     assert time.time() >= began[1] and time.monotonic() >= began[2]"""
+_NUMBERED = re.compile(r"(.*?)(\d+)$")
 _compile = compile
 _MODULES = ("json", "operator", "pytest", "random", "time", "unittest")
 
@@ -225,7 +226,7 @@ def _names(found: Blueprint, chance: random.Random, count: int) -> list[str]:
     while len(names) < count:
         base = chance.choice(known)
         most += 1
-        numbered = re.match(r"(.*?)(\d+)$", base)
+        numbered = _NUMBERED.match(base)
         if numbered:
             name = f"{numbered[1]}{chance.randrange(most)}"
         else:

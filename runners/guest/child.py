@@ -209,8 +209,8 @@ def _with_files(job: dict[str, Any], workspace: str, ends: Mapping[str, int]) ->
 def _read_job(fd: int) -> dict[str, Any]:
     with open(fd, "rb") as file:
         file.seek(0)
-        task, key, submission, suite, finished = (json.loads(line) for line in file)
-    return dict(task, key=key, submission=submission, suite=suite, finished=finished)
+        task, key, submission, suite, code, finished = (json.loads(line) for line in file)
+    return dict(task, key=key, submission=submission, suite=suite, code=code, finished=finished)
 
 
 def _arrange_pipes(ends: Mapping[str, int]) -> None:

@@ -44,7 +44,7 @@ from .peer import Gone, Peer, Ref
 from .standins import Method, StandIn, StandInModule, StandInType, Stock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from .child import Channel
@@ -429,30 +429,20 @@ def _frame(told: Any) -> dict[str, Any]:
 
 
 class Watch:
-    """A pytest plugin: says to the connection what is being run, and fails a test that has lost the candidate."""
+    """Says to the connection what is being run, and fails a test that has lost the candidate."""
 
     def __init__(self, connection: Connection, channel: Channel) -> None:
         self._connection, self._channel = connection, channel
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
-        self._connection.begin(f"the collection of {collector.nodeid}")
-        return (yield)
+    def begin(self, unit: str) -> None:
+        self._connection.begin(unit)
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        self._connection.begin(item.nodeid)
-        return (yield)
-
-    @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        result = yield
+    def check(self, unit: str) -> None:
         lost = self._connection.lost
-        if lost is not None and lost[0] == item.nodeid:  # a test may have caught what it was told
+        if lost is not None and lost[0] == unit:  # a test may have caught what it was told
             raise CandidateLost(f"the candidate was lost: {lost[1]}")
-        return result
 
-    def pytest_sessionfinish(self) -> None:
+    def end(self) -> None:
         self._channel.send({"e": "asked", "count": self._connection.comparisons})
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from .child import Channel
     from .guard import Guard
+    from .judging import Watch
 
 TEXT = 32_000
 WARNINGS = 100
@@ -89,6 +90,8 @@ class Listener:
         self.clock = clock
         self.seed = job["seed"]
         self.guard: Guard | None = None
+        self.watch: Watch | None = None
+        """Over the candidate, where it has a process of its own."""
         self.finished: frozenset[str] = frozenset(job.get("finished", ()))
         self.comparison: dict[str, Any] | None = None
         self.warnings = 0
@@ -304,6 +307,8 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    if listener.watch is not None:
+        listener.watch.begin(f"the collection of {collector.nodeid}")
     report = yield
     call = getattr(report, "call", None)
     if call is not None and call.excinfo is not None:
@@ -337,6 +342,8 @@ def pytest_runtest_logstart(nodeid: str, location: tuple[str, int | None, str]) 
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     clock, session, option = listener.clock, item.session, item.config.option
     failed, most = session.testsfailed, option.maxfail
+    if listener.watch is not None:
+        listener.watch.begin(item.nodeid)
     if listener.guard is not None:
         listener.guard.before(item)
     if _is_canary(item):
@@ -354,6 +361,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
             clock.stop()
         if _is_canary(item):  # it is none of the suite's, and counts for nothing
             session.testsfailed, option.maxfail = failed, most
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    result = yield
+    if listener.watch is not None:
+        listener.watch.check(item.nodeid)
+    return result
 
 
 def _is_quiet(nodeid: str) -> bool:
@@ -468,6 +483,8 @@ def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> N
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, None, None]:
     listener.channel.flush()
     yield
+    if listener.watch is not None:
+        listener.watch.end()
     if listener.guard is not None:
         listener.guard.look("at the end")
     listener.channel.hold(

@@ -23,11 +23,13 @@ PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_MODE_FILTER = 2
 
 
+_libc = ctypes.CDLL(None)
+
+
 def watch_over() -> None:
     """Be one that sees everything end and that nobody sees into, whatever user id it has."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 @contextlib.contextmanager
@@ -61,14 +63,13 @@ def give_up(limits: dict[str, Any], settings: dict[str, Any], uid: int | None, *
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     _limit(limits, settings["cgroup"])
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if not trusted:
-        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self is its own again
+        _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self is its own again
     if settings["private"]:
         # version 3, this process; effective, permitted and inheritable: none
-        libc.capset(struct.pack("=Ii", 0x20080522, 0), bytes(24))
-        _refuse_calls(libc)
+        _libc.capset(struct.pack("=Ii", 0x20080522, 0), bytes(24))
+        _refuse_calls()
     os.umask(0o022)
 
 
@@ -127,13 +128,13 @@ _LOAD, _JEQ, _JGE, _JSET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 
 
-def _refuse_calls(libc: ctypes.CDLL) -> None:
+def _refuse_calls() -> None:
     program = _FILTER
     if not program:
         return
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
-    libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.c_char_p(header), 0, 0)
+    _libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.c_char_p(header), 0, 0)
 
 
 def _program(calls: Any) -> bytes:

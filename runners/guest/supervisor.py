@@ -15,6 +15,7 @@ so that a process that was daemonised comes back to it.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import select
 import signal
@@ -23,7 +24,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING
 
-from . import cleaning, frames, privileges, reaping
+from . import child, cleaning, frames, privileges, reaping
 from .watching import Run, merge
 from .zygote import Zygote, ZygoteLost
 
@@ -152,7 +153,7 @@ class Job:
 
     def __init__(self, host: Host, users: tuple[int, ...]) -> None:
         about = frames.parse(host.receive())
-        self._task, self._key, self._submission, self._suite = [host.receive() for _ in range(4)]
+        self._task, self._key, self._submission, self._suite, self._code = [host.receive() for _ in range(5)]
         self.users = users
         self.parts: list[str] = about["parts"]
         self.seat: str = about["seat"]
@@ -169,9 +170,10 @@ class Job:
         """A descriptor from which a process reads as much of the job as it may know."""
         submission = b"[]" if role == "judge" else self._submission
         suite, key = (b"[]", b"null") if role == "candidate" else (self._suite, self._key)
+        code = self._code if role == "judge" else b"{}"
         fd = os.memfd_create("job")
         with open(fd, "wb", closefd=False) as file:
-            file.write(b"\n".join((self._task, key, submission, suite, frames.dump(sorted(finished)))))
+            file.write(b"\n".join((self._task, key, submission, suite, code, frames.dump(sorted(finished)))))
         return fd
 
 
@@ -192,6 +194,8 @@ class Staff:
     def hello(self, host: Host) -> dict[str, Any]:
         """What is here; said when everything is ready, or, with nothing to prepare, as soon as that is known."""
         hello = {"type": "hello", "python": "%d.%d.%d" % sys.version_info[:3], "pytest": None, "missing": None}
+        hello["magic"] = importlib.util.MAGIC_NUMBER.hex()
+        hello["folder"] = child.folders("judge", self.settings)[0]
         if self.settings["preloads"] is None:
             hello["pytest"] = installed_pytest()
         for zygote in self._zygotes.values() if not hello["pytest"] else ():

@@ -20,7 +20,7 @@ from _pytest.config.findpaths import load_config_dict_from_file
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from _pytest.main import _main
 
-from . import child, failures, importer, plugin, pristine, watch
+from . import child, failures, importer, plugin, pristine, served, watch
 from .child import TestClock
 from .guard import Guard
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .child import Channel
+    from .judging import Watch
 
 CONFIGURATION = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 
@@ -38,17 +39,18 @@ def run(
     channel: Channel,
     ready: pytest.Session | None = None,
     describe: failures.Describer | None = None,
-    watch: object = None,
+    watch: Watch | None = None,
 ) -> None:
     """Run the suite; `ready` is a session that has begun already, for suites that configure nothing themselves.
 
-    `describe` and `watch`, a plugin, come from the judge of the seat `separate`.
+    `describe` and `watch` come from the judge of the seat `separate`.
     """
     suite = [path for path, _ in job["suite"]]
     describe = describe or failures.Describer(workspace, suite, plugin.texts(job["suite"]))
     clock = TestClock(job["limits"]["test_seconds"])
     clock.arm()
     listener = plugin.Listener(channel, describe, clock, job)
+    listener.watch = watch
     plugin.listener = listener
     guard = None
     if ready is None:
@@ -68,24 +70,22 @@ def run(
     elif job["hardened"] and watch is None:
         guard = listener.guard = Guard(job, workspace, channel, describe)
         guard.begin()
-    plugins = [plugin] if watch is None else [plugin, watch]
     try:
         if ready is not None and is_plain(job):
-            if watch is not None:
-                ready.config.pluginmanager.register(watch)
+            served.ready = {os.path.join(workspace, path): code for path, code in job["code"].items()}
             status = _go_on(ready)
         else:
-            status = _from_the_start(_arguments(job, workspace, suite), listener, plugins)
+            status = _from_the_start(_arguments(job, workspace, suite), listener)
     finally:
         channel.flush()  # what was held is to be told, also if pytest itself falls over
     ended = guard.end() if guard is not None else {}
     channel.send({"e": "finish", "status": status, **ended})
 
 
-def _from_the_start(arguments: list[str], listener: plugin.Listener, plugins: list[Any]) -> int:
+def _from_the_start(arguments: list[str], listener: plugin.Listener) -> int:
     sys.argv = ["pytest", *arguments]
     try:
-        config = _prepareconfig(arguments, plugins)
+        config = _prepareconfig(arguments, [plugin])
         try:
             return int(config.hook.pytest_cmdline_main(config=config))
         finally:

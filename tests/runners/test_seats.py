@@ -157,9 +157,12 @@ def test_each_knows_its_own_side_of_the_job(sit):
     """
     The candidate has never been told what the suite says, nor the judge what was submitted.
     """
-    seen, _ = sit("seen = [job['submission'], len(job['suite']), ask('len(job[\"submission\"]), job[\"suite\"]')]")
+    seen, _ = sit("""
+        asked = "len(job['submission']), job['suite'], job['code']"
+        seen = [job["submission"], len(job["suite"]), ask(asked)]
+    """)
 
-    assert seen == [[], 1, "(1, [])"]
+    assert seen == [[], 1, "(1, [], {})"]
 
 
 def test_a_candidate_that_ends_does_not_end_the_run(sit):
