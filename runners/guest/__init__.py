@@ -9,7 +9,6 @@ the host knows them as `runners.guest.*`, the sandbox as `reproof_guest.*`.
 
 from __future__ import annotations
 
-import base64
 import importlib.util
 import json
 import marshal
@@ -19,10 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COMMAND", "VARIABLES", "bundle"]
+__all__ = ["COMMAND", "VARIABLES", "bundle", "program"]
 
 _BOOT = """\
-import gc, sys, os, zlib, json, types
+import gc, sys, os, json, types
 gc.disable()  # until all that is needed is imported: nothing of it is garbage
 sys.path[:] = [p for p in sys.path if p]
 def take(n):
@@ -32,14 +31,17 @@ def take(n):
         if not more: raise SystemExit("the host closed the stream before the guest was complete")
         got += more
     return got
-boot, settings = (json.loads(zlib.decompress(take(int.from_bytes(take(4), "big")))) for _ in range(2))
+def piece():
+    return take(int.from_bytes(take(4), "big"))
+head = json.loads(piece())
 package = types.ModuleType("reproof_guest")
 package.__path__ = []
 sys.modules["reproof_guest"] = package
 importer = types.ModuleType("reproof_guest.importer")
 sys.modules["reproof_guest.importer"] = importer
-exec(compile(boot["sources"]["importer"], "<reproof_guest.importer>", "exec"), importer.__dict__)
-importer.install(boot["sources"], boot["compiled"], boot["magic"])
+exec(compile(head["importer"], "<reproof_guest.importer>", "exec"), importer.__dict__)
+importer.install(head["magic"], head["sizes"], piece(), piece())
+settings = json.loads(piece())
 from reproof_guest import supervisor
 supervisor.main(settings)
 """
@@ -66,26 +68,32 @@ def _sources() -> dict[str, str]:
     return {path.stem: path.read_text("utf-8") for path in here.glob("*.py") if path.stem != "__init__"}
 
 
-def _program() -> dict[str, Any]:
-    """The guest's modules as source, for any Python, and compiled, for one like ours: a fifth of a start."""
-    compiled = {name: compile(source, f"<reproof_guest.{name}>", "exec") for name, source in _sources().items()}
-    return {
-        "sources": _sources(),
-        "compiled": {name: base64.b64encode(marshal.dumps(code)).decode() for name, code in compiled.items()},
-        "magic": importlib.util.MAGIC_NUMBER.hex(),
-    }
-
-
-def bundle(settings: Mapping[str, Any]) -> bytes:
+def bundle(settings: Mapping[str, Any], program: bytes | None = None) -> bytes:
     """What to write to the guest's stdin before anything else."""
-    return _packed_program() + _packed(settings)
+    return (program or _program()) + _piece(json.dumps(dict(settings)).encode())
 
 
 @cache
-def _packed_program() -> bytes:
-    return _packed(_program())
+def _program() -> bytes:
+    return program(_sources())
 
 
-def _packed(data: Mapping[str, Any]) -> bytes:
-    packed = zlib.compress(json.dumps(dict(data)).encode(), 1)
-    return len(packed).to_bytes(4, "big") + packed
+def program(sources: Mapping[str, str], *, compiled: bool = True) -> bytes:
+    """The guest's modules compiled, for a Python like ours, and as source, for any other and for those who ask."""
+    codes = {name: _compiled(name, source) for name, source in sources.items()} if compiled else {}
+    head = {
+        "importer": sources["importer"],
+        "magic": importlib.util.MAGIC_NUMBER.hex() if compiled else "",
+        "sizes": {name: len(code) for name, code in codes.items()},
+    }
+    code, text = b"".join(codes.values()), json.dumps(dict(sources)).encode()
+    pieces = (json.dumps(head).encode(), zlib.compress(code, 1), zlib.compress(text))
+    return b"".join(map(_piece, pieces))
+
+
+def _compiled(name: str, source: str) -> bytes:
+    return marshal.dumps(compile(source, f"<reproof_guest.{name}>", "exec"))
+
+
+def _piece(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data

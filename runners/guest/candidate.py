@@ -7,7 +7,6 @@ the judge reads as data.
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import enum
 import faulthandler
@@ -28,6 +27,7 @@ from .forwarding import OPERATIONS, SPECIAL_METHODS, special_methods
 from .peer import Gone, Peer, Ref
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
     from typing import Any
 
@@ -142,6 +142,8 @@ class Server(Peer):
 
     def _start(self, awaitable: Any) -> int:
         """Begin to run something that can be awaited; the judge then comes again and again until it is done."""
+        import asyncio  # it takes longer than all the rest of a start, and few candidates need it
+
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self._loop)
@@ -156,6 +158,8 @@ class Server(Peer):
         return number
 
     def _pump(self, number: int, seconds: float) -> bool:
+        import asyncio
+
         assert self._loop is not None
         self._loop.run_until_complete(asyncio.wait({self._tasks[number]}, timeout=seconds))
         return self._tasks[number].done()

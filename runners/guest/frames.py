@@ -7,13 +7,17 @@ reader trusts nothing: a wrong magic, version, checksum or size is a
 
 from __future__ import annotations
 
-import hashlib
 import json
 import json.encoder
 import math
 import struct
 import zlib
 from typing import TYPE_CHECKING
+
+try:
+    from _blake2 import blake2b  # hashlib would load all of OpenSSL for it, into each sandbox
+except ImportError:
+    from hashlib import blake2b
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,7 +72,7 @@ class Seal:
     """
 
     def __init__(self, key: str) -> None:
-        self._copy = hashlib.blake2b(key=bytes.fromhex(key), digest_size=16).copy
+        self._copy = blake2b(key=bytes.fromhex(key), digest_size=16).copy
 
     def of(self, event: Mapping[str, Any], number: int) -> str:
         digest = self._copy()

@@ -103,7 +103,7 @@ class Guard:
     def _hide(self) -> None:
         """What can be named can be reached: our modules are in no list any more."""
         package = __name__.rpartition(".")[0]
-        for name in (package, *(f"{package}.{module}" for module in importer.sources)):
+        for name in (package, *(f"{package}.{module}" for module in importer.names)):
             sys.modules.pop(name, None)
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, importer.Importer)]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import json
 import marshal
 import sys
+import zlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,26 +16,33 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
 PACKAGE = "reproof_guest"
-sources: dict[str, str] = {}
-compiled: dict[str, str] = {}
+names: frozenset[str] = frozenset()
+_compiled: dict[str, bytes] = {}
+_packed = b""
+
+
+def sources() -> dict[str, str]:
+    """All modules as text."""
+    found: dict[str, str] = json.loads(zlib.decompress(_packed))
+    return found
 
 
 class Importer(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name.rpartition(".")[0] == PACKAGE and name.rpartition(".")[2] in sources:
+        if name.rpartition(".")[0] == PACKAGE and name.rpartition(".")[2] in names:
             return importlib.machinery.ModuleSpec(name, self, origin=f"<{name}>")
         return None
 
     def get_source(self, name: str) -> str:
-        return sources[name.rpartition(".")[2]]
+        return sources()[name.rpartition(".")[2]]
 
     def get_code(self, name: str) -> CodeType:
-        ready = compiled.get(name.rpartition(".")[2])
+        ready = _compiled.get(name.rpartition(".")[2])
         if ready is None:
             return compile(self.get_source(name), f"<{name}>", "exec")
-        code: CodeType = marshal.loads(base64.b64decode(ready))  # noqa: S302  # from our own host
+        code: CodeType = marshal.loads(ready)  # noqa: S302  # from our own host
         return code
 
     def is_package(self, name: str) -> bool:
@@ -44,11 +52,16 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102  # our own, as every import does
 
 
-def install(guest_sources: Mapping[str, str], guest_compiled: Mapping[str, str], magic: str) -> None:
+def install(magic: str, sizes: Mapping[str, int], codes: bytes, packed: bytes) -> None:
     """Know the guest's modules; compiled ones are taken if this Python is of the kind that compiled them."""
-    sources.update(guest_sources)
+    global names, _packed
+    _packed = packed
     if magic == importlib.util.MAGIC_NUMBER.hex():
-        compiled.update(guest_compiled)
+        data, start = zlib.decompress(codes), 0
+        for name, size in sizes.items():
+            _compiled[name] = data[start : start + size]
+            start += size
+    names = frozenset(_compiled or sources())
     sys.meta_path.insert(0, Importer())
 
 

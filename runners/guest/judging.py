@@ -13,7 +13,6 @@ own code does not send fails the test that was running. The next test gets a new
 from __future__ import annotations
 
 import array
-import asyncio
 import builtins
 import ctypes
 import functools
@@ -32,7 +31,6 @@ import threading
 import types
 import warnings
 from typing import TYPE_CHECKING
-from unittest import mock
 
 import pytest
 
@@ -169,6 +167,8 @@ class Connection(Peer):
 
     async def awaited(self, awaitable: Any) -> Any:
         """The result of something of the candidate's that can be awaited. Its event loop runs while ours is here."""
+        import asyncio  # whoever awaits something has it, and nobody else has to pay for it
+
         task = self.ask("task", awaitable)
         try:
             while not self.ask("pump", task, SLICE):  # noqa: ASYNC110  # nothing on this side could wake us
@@ -257,7 +257,7 @@ class Connection(Peer):
         return ["e", self.lend_as(exc), kind.__name__, known[1] if known else [builtin.__name__], args, text]
 
     def _may_be_lent(self, value: Any, kind: type[Any]) -> bool:
-        if kind in CALLABLES or kind in ITERATORS or issubclass(kind, TOOLS) or issubclass(kind, mock.NonCallableMock):
+        if kind in CALLABLES or kind in ITERATORS or issubclass(kind, TOOLS) or _is_double(kind):
             return True
         module = sys.modules.get((value if isinstance(value, type) else kind).__module__)
         return str(getattr(module, "__file__", None) or "").startswith(self._suite_folder + os.sep) and not any(
@@ -336,6 +336,11 @@ def _standard_name(value: Any) -> tuple[str, str] | None:
     for part in name.split("."):
         found = getattr(found, part, None)
     return (module, name) if found is value else None
+
+
+def _is_double(kind: type[Any]) -> bool:
+    mock = sys.modules.get("unittest.mock")  # where there are doubles, it is there
+    return mock is not None and issubclass(kind, mock.NonCallableMock)
 
 
 def _is_simple(value: Any) -> bool:

@@ -285,7 +285,7 @@ def _publish(temporary: str, job: dict[str, Any]) -> None:
     folder = os.path.join(temporary, "reproof")
     package = os.path.join(folder, importer.PACKAGE)
     os.makedirs(package)
-    for name, source in importer.sources.items():
+    for name, source in importer.sources().items():
         with open(os.path.join(package, name + ".py"), "w", encoding="utf-8") as file:
             file.write(source)
     open(os.path.join(package, "__init__.py"), "w").close()

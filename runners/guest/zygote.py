@@ -170,6 +170,7 @@ def _warm_up(kind: str, settings: dict[str, Any]) -> tuple[dict[str, Any], pytes
     others = set(sys.modules)
     from . import judging  # noqa: F401
 
+    __import__("unittest.mock")
     child.note_judges_modules(others)
     child.note_preloads(needed)
     return greeting, ready

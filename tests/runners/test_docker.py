@@ -14,7 +14,6 @@ import sys
 import tarfile
 import textwrap
 import uuid
-import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -24,7 +23,7 @@ import docker
 import pytest
 from docker.errors import NotFound
 
-from runners import owners, session
+from runners import guest, owners, session
 from runners.contract import Environment, Job, Limits, RunnerLost, RunnerUnavailable, Sandbox
 from runners.docker import DockerRunner, build_image, find_engine
 
@@ -32,10 +31,10 @@ ENVIRONMENT, LIMITS = Environment(), Limits()
 JOB = Job(submission={"solution.py": b"x = 1"}, suite={"test_x.py": b"def test_x():\n    while True: pass"})
 
 IMPORTER = """
-def install(sources, compiled, magic):
-    import sys, types
+def install(magic, sizes, codes, packed):
+    import json, sys, types, zlib
     module = types.ModuleType("reproof_guest.supervisor")
-    exec(sources["supervisor"], module.__dict__)
+    exec(json.loads(zlib.decompress(packed))["supervisor"], module.__dict__)
     sys.modules["reproof_guest.supervisor"] = sys.modules["reproof_guest"].supervisor = module
 """
 
@@ -44,9 +43,7 @@ def program(source: str) -> bytes:
     """A guest that runs this source in the supervisor's place, with all that it has."""
     body = f"import os, sys, json\ndef main(settings):\n{textwrap.indent(textwrap.dedent(source), '    ')}"
     sources = {"importer": IMPORTER, "supervisor": body}
-    pieces = ({"sources": sources, "compiled": {}, "magic": ""}, {})
-    packed = [zlib.compress(json.dumps(piece).encode()) for piece in pieces]
-    return b"".join(len(piece).to_bytes(4, "big") + piece for piece in packed)
+    return guest.bundle({}, guest.program(sources, compiled=False))
 
 
 async def read_all(sandbox: Sandbox) -> bytes:

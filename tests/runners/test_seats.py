@@ -73,8 +73,8 @@ def sit(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Sit:
     def outcome_of(statements: str, limits: Limits = LIMITS, preload: bool = False) -> tuple[Any, Evidence]:
         judge = JUDGE.format(statements=indent(dedent(statements), "    "))
         sources = {**guest._sources(), "candidate": CANDIDATE, "judging": judge}
-        program = guest._packed({"sources": sources, "compiled": {}, "magic": ""})
-        monkeypatch.setattr(guest, "_packed_program", lambda: program)
+        program = guest.program(sources, compiled=False)
+        monkeypatch.setattr(guest, "_program", lambda: program)
         job = Job({"solution.py": b"KEPT = 1"}, {"test_it.py": b"# of the suite"}, seat="separate", limits=limits)
 
         async def work() -> tuple[Outcome, bool]:
