@@ -114,6 +114,8 @@ def _reflect(given: argparse.Namespace) -> int:
                 transcript=given.transcript,
                 runner=given.runner,
                 limits=limits_of(given),
+                seat=given.seat,
+                require_seat=given.require_seat,
                 cache=cache_of(given),
                 on_attempt=progress.add,
             )
@@ -138,8 +140,12 @@ def _task(path: Path) -> str:
 
 
 def _generator(given: argparse.Namespace) -> Generator:
+    asks_model = given.generator in ("openai", "anthropic")
     if given.command is not None and given.generator != "command":
         raise ValueError("--command goes with --generator command")
+    for option in ("model", "base_url"):
+        if getattr(given, option) is not None and not asks_model:
+            raise ValueError(f"--{option.replace('_', '-')} goes with --generator openai or anthropic")
     if given.generator == "repair":
         if given.start is None:
             raise ValueError("--generator repair mends code that is there: give it with --start")

@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, get_args
 
 from harness import Environment, Limits, Report, Runner, Submission, Suite, VerdictCache, averify, awarm
+from harness.models import Seat
+from harness.seats import SeatName, choose_seat
 from harness.verify import run_blocking
 from runners.pool import Pool
 
 from . import metrics
 from .conversation import Conversation, Exhausted, Generator, GeneratorError, Reply, Tokens, Turn
-from .disclosure import Disclosure
+from .disclosure import LEVELS, Disclosure
 from .disclosure import disclose as disclosed
 from .feedback import feedback
 from .generators.functions import Function, as_generator
 from .prompts import ANOTHER_APPROACH, Strategy, messages_for, reflection_request
-from .replies import Unreadable, read_reply
+from .replies import DEFAULT_PATH, Unreadable, read_reply
 from .transcript import Attempt, Beginning, Outcome, Result, Transcript
 
 __all__ = ["code_with_reflection", "code_with_reflection_sync"]
@@ -65,6 +69,8 @@ async def code_with_reflection(
     limits: Limits | None = None,
     environment: Environment | None = None,
     seed: int = 0,
+    seat: SeatName = "auto",
+    require_seat: Seat | None = None,
     cache: VerdictCache | None = None,
     on_attempt: OnAttempt | None = None,
 ) -> Result:
@@ -77,7 +83,8 @@ async def code_with_reflection(
     sentences on it, and carries the last ones along.
 
     `disclose` says how much the generator sees of the hidden suite (`count` unless told otherwise), or,
-    where there is none, of the suite (`full`). A candidate passes when it passes both.
+    where there is none, of the suite (`full`). A candidate passes when it passes both. `feedback_budget` is how
+    many characters the feedback on an attempt may have.
 
     A run stops when a candidate passed, after `max_iterations`, once `max_seconds` or `max_tokens` are used
     up (what is running is finished first, but for seconds), or when it is stuck: the same failures twice
@@ -87,17 +94,26 @@ async def code_with_reflection(
     `transcript` names a file that is written as it happens; with one of the same run that is there already,
     the run goes on where that one stopped. Cancelling leaves no sandbox behind.
 
-    `runner` is as in `averify`; a name gets a pool of warm sandboxes for this run, which attempts share one
-    after the other (`freshness="fork"`).
+    `runner`, `seat`, `require_seat` and what else is about verifying are as in `averify`; a runner's name gets
+    a pool of warm sandboxes for this run, which attempts share one after the other (`freshness="fork"`).
 
     Raises:
         ValueError: an argument is wrong; nothing was started.
         GeneratorError: the generator gave no answer. The transcript can be resumed.
         RunnerError: there is no such sandbox to be had here; nothing was generated.
     """
-    _check(max_iterations=max_iterations, samples=samples, max_seconds=max_seconds, max_tokens=max_tokens)
-    asked = as_generator(generator)
+    _check_number("max_iterations", max_iterations)
+    _check_number("samples", samples, MOST_SAMPLES)
+    _check_number("max_seconds", max_seconds)
+    _check_number("max_tokens", max_tokens)
+    _check_number("feedback_budget", feedback_budget)
     level: Disclosure = disclose or ("count" if hidden is not None else "full")
+    _check_word("disclose", level, LEVELS)
+    _check_word("strategy", strategy, get_args(Strategy))
+    asked = as_generator(generator)
+    suites = [suite] if hidden is None else [suite, hidden]
+    for one in suites:
+        choose_seat(one, start or Submission.from_code("", DEFAULT_PATH), seat, require_seat)
     beginning = Beginning(
         task=task,
         suite=_digest(suite.files, suite.cases, suite.options),
@@ -107,7 +123,6 @@ async def code_with_reflection(
         disclose=level,
         strategy=strategy,
     )
-    judge = _Judge(suite, hidden, limits or Limits(), environment or Environment(), seed, cache)
     settings = _Settings(
         max_iterations,
         max_seconds,
@@ -118,11 +133,14 @@ async def code_with_reflection(
         feedback_budget,
         on_attempt or (lambda attempt: None),
     )
+    verify = partial(
+        averify, limits=limits, environment=environment, seed=seed, seat=seat, require_seat=require_seat, cache=cache
+    )
     with Transcript(Path(transcript) if transcript is not None else None, beginning) as record:
-        run = _Run(asked, judge, record, settings)
         try:
-            async with judge.ready(runner, samples):
-                result = await run.to_the_end(start)
+            async with _sandboxes(runner, samples * len(suites), limits, environment) as pool:
+                judge = _Judge(suites, partial(verify, runner=pool))
+                result = await _Run(asked, judge, record, settings).to_the_end(start)
         except BaseException as exc:
             metrics.record_run(record.result, "cancelled" if isinstance(exc, asyncio.CancelledError) else "error")
             raise
@@ -141,12 +159,16 @@ def _blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 code_with_reflection_sync = _blocking(code_with_reflection)
 
 
-def _check(**given: float | None) -> None:
-    for name, value in given.items():
-        if value is not None and value <= 0:
-            raise ValueError(f"{name}: {value} leaves nothing to do; more than 0")
-    if (given["samples"] or 1) > MOST_SAMPLES:
-        raise ValueError(f"samples: {given['samples']} are too many; at most {MOST_SAMPLES}")
+def _check_number(name: str, value: float | None, most: float = math.inf) -> None:
+    if value is not None and not value > 0:  # nor is NaN
+        raise ValueError(f"{name}: {value} leaves nothing to do; more than 0")
+    if value is not None and value > most:
+        raise ValueError(f"{name}: {value} are too many; at most {most}")
+
+
+def _check_word(name: str, value: str, known: Collection[str]) -> None:
+    if value not in known:
+        raise ValueError(f"{name}: {value!r} is not one of {', '.join(known)}")
 
 
 def _digest(files: Mapping[str, bytes], *more: object) -> str:
@@ -166,34 +188,24 @@ class _Settings:
     on_attempt: OnAttempt
 
 
+@asynccontextmanager
+async def _sandboxes(
+    runner: str | Runner | Pool | None, most: int, limits: Limits | None, environment: Environment | None
+) -> AsyncIterator[Runner | Pool]:
+    """What the caller has brought, or a pool of this run's own."""
+    if runner is not None and not isinstance(runner, str):
+        yield runner
+        return
+    size = min(most, os.cpu_count() or 1)
+    async with awarm(runner, size=size, freshness="fork", limits=limits, environment=environment) as pool:
+        yield pool
+
+
 class _Judge:
-    """Verifies candidates against both suites, and asks again where it could not find out."""
+    """Verifies candidates against each suite, and asks again where it could not find out."""
 
-    def __init__(
-        self,
-        suite: Suite,
-        hidden: Suite | None,
-        limits: Limits,
-        environment: Environment,
-        seed: int,
-        cache: VerdictCache | None,
-    ) -> None:
-        self._suites = [suite] if hidden is None else [suite, hidden]
-        self._limits, self._environment, self._seed = limits, environment, seed
-        self._cache = cache
-        self._pool: Runner | Pool | None = None
-
-    @asynccontextmanager
-    async def ready(self, runner: str | Runner | Pool | None, samples: int) -> AsyncIterator[None]:
-        if runner is not None and not isinstance(runner, str):
-            self._pool = runner
-            yield
-            return
-        size = min(samples * len(self._suites), os.cpu_count() or 1)
-        async with awarm(
-            runner, size=size, freshness="fork", limits=self._limits, environment=self._environment
-        ) as self._pool:
-            yield
+    def __init__(self, suites: Sequence[Suite], verify: Callable[[Submission, Suite], Awaitable[Report]]) -> None:
+        self._suites, self._verify = suites, verify
 
     async def reports(self, submission: Submission) -> tuple[list[Report], int]:
         """One report per suite, and how many verifications it took."""
@@ -201,21 +213,12 @@ class _Judge:
         return [report for report, _ in answers], sum(tries for _, tries in answers)
 
     async def _one(self, submission: Submission, suite: Suite) -> tuple[Report, int]:
-        tries = 0
-        for pause in (*BACK_OFF_SECONDS, None):
-            tries += 1
-            report = await averify(
-                submission,
-                suite,
-                runner=self._pool,
-                limits=self._limits,
-                environment=self._environment,
-                seed=self._seed,
-                cache=self._cache,
-            )
-            if report.verdict != "invalid" or pause is None:
+        report, tries = await self._verify(submission, suite), 1
+        for pause in BACK_OFF_SECONDS:
+            if report.verdict != "invalid":
                 break
             await asyncio.sleep(pause)
+            report, tries = await self._verify(submission, suite), tries + 1
         return report, tries
 
 

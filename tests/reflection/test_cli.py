@@ -27,6 +27,7 @@ def reproof(tmp_path: Path) -> Command:
             "solution.py": WRONG,
             "tests/test_add.py": TESTS,
             "hidden/test_more.py": HIDDEN,
+            "reaching_in/test_it.py": "import solution\n\nclass Mine(solution.Base): pass\n\ndef test_it(): pass\n",
             "agent.py": "s = open('solution.py').read(); open('solution.py', 'w').write(s.replace('-', '+'))",
         },
     )
@@ -119,6 +120,8 @@ def test_an_endpoint_that_refuses_is_status_3(reproof):
         (("--start", "solution.py", "--samples", "65"), "not from 1 to 64"),
         (("--start", "solution.py", "--transcript", "no/where.jsonl"), "no such directory"),
         (("--start", "solution.py", "--seconds", "-1"), "max_seconds"),
+        (("--start", "solution.py", "--hidden", "reaching_in", "--require-seat", "separate"), "separate is required"),
+        (("--start", "solution.py", "--model", "m"), "goes with --generator openai or anthropic"),
     ],
 )
 def test_wrong_usage_is_status_2(reproof, options, told):

@@ -269,6 +269,31 @@ async def test_reflexion_asks_what_went_wrong_and_carries_it_along(run):
     assert [words in opening for words in said] == [False, False, True, True, True]
 
 
+@pytest.mark.parametrize("seat", ["separate", "in_process"])
+async def test_candidates_are_judged_from_the_seat_that_was_asked_for(run, seat):
+    """
+    The public and the hidden suite alike.
+    """
+    result, _ = await run(block(RIGHT), hidden=HIDDEN, seat=seat)
+
+    assert [report.integrity.seat for report in result.attempts[0].reports] == [seat, seat]
+
+
+@pytest.mark.parametrize("which", ["suite", "hidden"])
+async def test_a_suite_that_needs_a_weaker_seat_than_is_required_is_refused(bubblewrap_runner, which):
+    """
+    It is said before the generator is asked, and of the hidden suite, too.
+    """
+    script = Script()
+    reaching_in = Suite.from_code("import solution\n\nclass Mine(solution.Base): pass\n\ndef test_it(): pass\n")
+    suites = {"suite": SUITE, "hidden": HIDDEN, which: reaching_in}
+
+    with pytest.raises(ValueError, match="separate is required"):
+        await code_with_reflection(TASK, generator=script, **suites, runner=bubblewrap_runner, require_seat="separate")
+
+    assert not script.told
+
+
 # --- hidden tests -------------------------------------------------------------
 
 HIDDEN = Suite.from_code(
@@ -485,14 +510,31 @@ async def test_a_function_that_returns_something_else_is_told_so(run, bubblewrap
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"max_iterations": 0}, {"samples": 0}, {"samples": 65}, {"max_seconds": -1}, {"max_tokens": 0}]
+    "wrong",
+    [
+        {"max_iterations": 0},
+        {"samples": 0},
+        {"samples": 65},
+        {"max_seconds": -1},
+        {"max_seconds": float("nan")},
+        {"max_tokens": 0},
+        {"feedback_budget": 0},
+        {"disclose": "some"},
+        {"strategy": "refelxion"},
+        {"seat": "best"},
+    ],
+    ids=str,
 )
-async def test_a_budget_of_nothing_is_refused(run, wrong):
+async def test_an_argument_that_makes_no_sense_is_refused(bubblewrap_runner, wrong):
     """
-    The error names the argument, before anything is started.
+    The error names the argument, before the generator is asked for anything.
     """
+    script = Script()
+
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        await run(**wrong)
+        await code_with_reflection(TASK, SUITE, script, runner=bubblewrap_runner, **wrong)
+
+    assert not script.told
 
 
 async def test_a_run_is_counted(run):
