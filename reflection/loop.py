@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, get_args
@@ -26,7 +26,7 @@ from harness.verify import run_blocking
 from runners.pool import Pool
 
 from . import metrics
-from .conversation import Conversation, Exhausted, Generator, GeneratorError, Reply, Tokens, Turn
+from .conversation import Conversation, Exhausted, Generator, GeneratorError, Reply, Turn
 from .disclosure import LEVELS, Disclosure
 from .disclosure import disclose as disclosed
 from .feedback import feedback
@@ -248,7 +248,7 @@ class _Run:
     async def to_the_end(self, start: Submission | None) -> Result:
         try:
             async with asyncio.timeout(self._seconds_left()) as clock:
-                if start is not None and not self._result.attempts:
+                if start is not None and not any(attempt.known for attempt in self._result.attempts):
                     await self._attempt_start(start)
                 while True:
                     await self._conclude_iteration()
@@ -294,17 +294,23 @@ class _Run:
         self._stop_if_nothing_is_known(iteration)
 
     async def _sample(self, conversation: Conversation, iteration: int, sample: int) -> None:
+        reply, seconds = await self._ask(conversation)
+        await self._verify(_Candidate(iteration, sample, reply, seconds), conversation.submission)
+
+    async def _ask(self, conversation: Conversation) -> tuple[Reply, float]:
+        """The generator's answer, without lone surrogates, which no file can hold, and how long it took."""
         begun = time.monotonic()
         reply = await self._generator.generate(conversation)
-        await self._verify(_Candidate(iteration, sample, reply, time.monotonic() - begun), conversation.submission)
+        seconds = time.monotonic() - begun
+        metrics.record_generation(reply.tokens, seconds)
+        return replace(reply, text=reply.text.encode("utf-8", "backslashreplace").decode("utf-8")), seconds
 
     async def _verify(self, candidate: _Candidate, before: Submission | None = None) -> None:
         begun = time.monotonic()
-        text = candidate.reply.text.encode("utf-8", "backslashreplace").decode("utf-8")  # no lone surrogates
         submission, problem = candidate.reply.submission, None
         if submission is None:
             try:
-                submission = read_reply(text, before)
+                submission = read_reply(candidate.reply.text, before)
             except Unreadable as exc:
                 problem = str(exc)
         reports, verifications = await self._judge.reports(submission) if submission is not None else ([], 0)
@@ -312,7 +318,7 @@ class _Run:
             number=len(self._result.attempts) + 1,
             iteration=candidate.iteration,
             sample=candidate.sample,
-            reply=text,
+            reply=candidate.reply.text,
             problem=problem,
             submission=submission,
             report=reports[0] if reports else None,
@@ -325,13 +331,14 @@ class _Run:
             elapsed_seconds=self._elapsed,
         )
         self._record.add(attempt)
-        metrics.record_attempt(attempt)
+        if attempt.reports:
+            metrics.record_verification(attempt.verification_seconds)
         self._settings.on_attempt(attempt)
 
     def _stop_if_nothing_is_known(self, iteration: int) -> None:
         reports = [report for attempt in self._of(iteration) for report in attempt.reports]
         unknown = [report for report in reports if report.verdict == "invalid"]
-        if unknown and not any(_known(attempt) for attempt in self._of(iteration)):
+        if unknown and not any(attempt.known for attempt in self._of(iteration)):
             raise _Stop("invalid", unknown[0].reason)
 
     def _of(self, iteration: int) -> list[Attempt]:
@@ -342,8 +349,8 @@ class _Run:
     async def _conclude_iteration(self) -> None:
         """Stop here, or tell the generator what came of the last iteration, unless it has been told."""
         told = self._told()
-        last = self._of(self._result.iterations)
-        best = max(filter(_known, last), key=lambda attempt: (attempt.passed, attempt.tests_passed), default=None)
+        last = [attempt for attempt in self._of(self._result.iterations) if attempt.known]
+        best = max(last, key=lambda attempt: (attempt.passed, attempt.tests_passed), default=None)
         if best is not None and best.passed:
             raise _Stop("passed", f"attempt {best.number} passed")
         self._stop_if_spent()
@@ -355,10 +362,10 @@ class _Run:
         words = self._feedback(best, told)
         if stuck:
             words += "\n\n" + ANOTHER_APPROACH
-        reflection, tokens = "", Tokens()
+        reply, seconds = Reply(), 0.0
         if self._settings.strategy == "reflexion":
-            reflection, tokens = await self._reflection(best, words)
-        self._record.tell(best.number, words, reflection, tokens)
+            reply, seconds = await self._ask(self._reflection(best, words))
+        self._record.tell(best.number, words, reply.text.strip(), reply.tokens, seconds)
 
     def _stop_if_spent(self) -> None:
         if self._result.iterations >= self._settings.max_iterations:
@@ -385,26 +392,17 @@ class _Run:
                 parts.append(f"There are hidden tests, too.\n\n{words}" if index else words)
         return "\n\n".join(parts)
 
-    async def _reflection(self, attempt: Attempt, words: str) -> tuple[str, Tokens]:
-        told = [*self._told(), attempt.model_copy(update={"feedback": words})]
-        conversation = self._conversation(told)
-        reply = await self._generator.generate(
-            Conversation(
-                task=conversation.task,
-                messages=reflection_request(conversation.messages),
-                turns=conversation.turns,
-                wants="reflection",
-            )
-        )
-        metrics.record_tokens(reply.tokens)
-        return reply.text.strip(), reply.tokens
+    def _reflection(self, attempt: Attempt, words: str) -> Conversation:
+        """The question what went wrong, to a generator that has read these words on it."""
+        known = self._conversation([*self._told(), attempt.model_copy(update={"feedback": words})])
+        return replace(known, messages=reflection_request(known.messages), wants="reflection")
 
     def _conversation(self, told: Sequence[Attempt] | None = None) -> Conversation:
         told = self._told() if told is None else told
         return Conversation(
             task=self._result.task,
             messages=messages_for(self._result.task, told, self._settings.strategy),
-            turns=tuple(self._turn(attempt) for attempt in self._result.attempts if _known(attempt)),
+            turns=tuple(self._turn(attempt) for attempt in self._result.attempts if attempt.known),
         )
 
     def _turn(self, attempt: Attempt) -> Turn:
@@ -429,11 +427,6 @@ class _Candidate:
     sample: int
     reply: Reply
     seconds: float
-
-
-def _known(attempt: Attempt) -> bool:
-    """Whether we found out what became of it."""
-    return all(report.verdict != "invalid" for report in attempt.reports)
 
 
 def _signature(attempt: Attempt) -> object:

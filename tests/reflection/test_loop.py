@@ -46,6 +46,10 @@ def block(code: str) -> str:
     return f"```python\n{code}```"
 
 
+def value(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
 class Script:
     """A generator that says what it was given to say, and keeps what it was told."""
 
@@ -194,11 +198,13 @@ async def test_a_reply_without_code_is_fed_back(run, reply):
 
 async def test_a_reply_that_is_no_text_is_no_crash(run, tmp_path):
     """
-    JSON can carry lone surrogates, which no file can: they are written out.
+    JSON can carry lone surrogates, which no file can: they are written out, in a reflection as well.
     """
-    result, _ = await run("\ud800", block(RIGHT), transcript=tmp_path / "run.jsonl")
+    path = tmp_path / "run.jsonl"
+    result, _ = await run("\ud800", "\ud801", block(RIGHT), transcript=path, strategy="reflexion")
 
-    assert result.passed and result.attempts[0].reply == "\\ud800"
+    first = result.attempts[0]
+    assert result.passed and (first.reply, first.reflection) == ("\\ud800", "\\ud801")
     assert read_transcript(tmp_path / "run.jsonl") == result
 
 
@@ -267,6 +273,24 @@ async def test_reflexion_asks_what_went_wrong_and_carries_it_along(run):
     assert [conversation.wants for conversation in script.told[:3]] == ["code", "reflection", "code"]
     opening = script.told[-1].messages[1].content
     assert [words in opening for words in said] == [False, False, True, True, True]
+
+
+async def test_what_a_reflection_costs_is_counted(run):
+    """
+    Its tokens belong to the attempt that it is about, and its time is time of the generator's.
+    """
+    spent = Tokens(prompt=1, completion=2)
+    before = value("reflection_generation_seconds_count")
+
+    result, _ = await run(
+        Reply(text=block(WRONG), tokens=spent),
+        Reply(text="It subtracts.", tokens=spent),
+        Reply(text=block(RIGHT), tokens=spent),
+        strategy="reflexion",
+    )
+
+    assert [attempt.tokens.total for attempt in result.attempts] == [6, 3]
+    assert value("reflection_generation_seconds_count") - before == 3
 
 
 @pytest.mark.parametrize("seat", ["separate", "in_process"])
@@ -338,16 +362,16 @@ async def test_public_tests_are_told_in_full_beside_hidden_ones(run):
 
 
 class Faltering:
-    """A runner whose first sandboxes are lost."""
+    """A runner whose first sandboxes are lost, or those `after` a few."""
 
-    def __init__(self, runner: Runner, times: int) -> None:
+    def __init__(self, runner: Runner, times: int, after: int = 0) -> None:
         self.name = runner.name
-        self._runner, self._times = runner, times
+        self._runner = runner
+        self._lost = [False] * after + [True] * times
 
     @asynccontextmanager
     async def open(self, environment: Environment, limits: Limits) -> AsyncIterator[Sandbox]:
-        if self._times:
-            self._times -= 1
+        if self._lost and self._lost.pop(0):
             raise RunnerLost(self.name, "the machine is on fire")
         async with self._runner.open(environment, limits) as sandbox:
             yield sandbox
@@ -373,6 +397,23 @@ async def test_if_it_never_finds_out_it_says_so(run, bubblewrap_runner, monkeypa
 
     assert (result.outcome, result.attempts[0].verifications, len(script.told)) == ("invalid", 3, 1)
     assert "fire" in result.reason
+
+
+async def test_what_it_did_not_find_out_is_tried_again_by_the_next_run(run, bubblewrap_runner, tmp_path, monkeypatch):
+    """
+    A run that is resumed asks for that iteration anew; no two attempts have one number.
+    """
+    monkeypatch.setattr(loop_module, "BACK_OFF_SECONDS", ())
+    options = {"transcript": tmp_path / "run.jsonl", "start": Submission.from_code(WRONG), "max_iterations": 1}
+    await run(runner=Faltering(bubblewrap_runner, 1), **options)
+    await run(block(WORSE), runner=Faltering(bubblewrap_runner, 1, after=1), **options)
+
+    result, _ = await run(block(RIGHT), **options)
+
+    assert result.passed
+    told = [(attempt.number, attempt.iteration, attempt.report.verdict) for attempt in result.attempts]
+    assert told == [(1, 0, "invalid"), (2, 0, "failed"), (3, 1, "invalid"), (4, 1, "passed")]
+    assert read_transcript(tmp_path / "run.jsonl") == result
 
 
 class Watched:
@@ -541,10 +582,6 @@ async def test_a_run_is_counted(run):
     """
     Outcome, tokens, iterations and seconds are in the harness's registry.
     """
-
-    def value(name: str, **labels: str) -> float:
-        return REGISTRY.get_sample_value(name, labels) or 0.0
-
     names = [
         ("reflection_runs_total", {"outcome": "passed"}),
         ("reflection_tokens_total", {"kind": "completion"}),
