@@ -142,10 +142,10 @@ def disclose(
     report: Report,
     level: Disclosure = "full",
     *,
-    previous: Sequence[Report] = (),
+    previous: Sequence[Report | None] = (),
     submission: Submission | None = None,
 ) -> Disclosed:
-    """What may be said of a report at this level, given the reports of earlier attempts.
+    """What may be said of a report at this level, given the reports of earlier attempts; None: it had none.
 
     With the submission, its own lines can be quoted and told from the suite's at `io`, too.
 
@@ -194,11 +194,12 @@ def _more(told: Disclosed, **fields: object) -> Disclosed:
     return Disclosed(**{**told.__dict__, **fields})
 
 
-def _since(report: Report, previous: Sequence[Report]) -> tuple[int | None, int | None]:
-    if not previous:
+def _since(report: Report, previous: Sequence[Report | None]) -> tuple[int | None, int | None]:
+    last = next((earlier for earlier in reversed(previous) if earlier is not None), None)
+    if last is None:
         return None, None
-    before, now = _passing(previous[-1]), _passing(report)
-    known = {test.nodeid for test in previous[-1].tests}
+    before, now = _passing(last), _passing(report)
+    known = {test.nodeid for test in last.tests}
     return len((now - before) & known), len(before - now)
 
 
@@ -209,10 +210,11 @@ def _passing(report: Report) -> set[str]:
 class _View:
     """Looks at failures with the eyes of one level: `names`, `io` or `full`."""
 
-    def __init__(self, level: Disclosure, previous: Sequence[Report], submission: Submission | None) -> None:
+    def __init__(self, level: Disclosure, previous: Sequence[Report | None], submission: Submission | None) -> None:
         self.io = level in ("io", "full")
         self.full = level == "full"
-        self.last_passed = {nodeid: n for n, report in enumerate(previous, 1) for nodeid in _passing(report)}
+        numbered = [(number, report) for number, report in enumerate(previous, 1) if report is not None]
+        self.last_passed = {nodeid: number for number, report in numbered for nodeid in _passing(report)}
         self.sources = _sources(submission)
         self.words = _words(self.sources)
         self.knows_submission = submission is not None

@@ -40,12 +40,17 @@ __all__ = ["code_with_reflection", "code_with_reflection_sync"]
 BACK_OFF_SECONDS = (0.25, 1.0, 4.0)
 """Before a verification that could not find out is repeated."""
 FEEDBACK_CHARACTERS = 6_000
+FEWEST_CHARACTERS = 100
+"""Of feedback: to say of both suites how many tests pass."""
 MOST_SAMPLES = 64
 
 OnAttempt = Callable[[Attempt], None]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+BETWEEN = "\n\n"
+HIDDEN_TESTS = f"There are hidden tests, too.{BETWEEN}"
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
@@ -106,7 +111,8 @@ async def code_with_reflection(
     _check_number("samples", samples, MOST_SAMPLES)
     _check_number("max_seconds", max_seconds)
     _check_number("max_tokens", max_tokens)
-    _check_number("feedback_budget", feedback_budget)
+    if feedback_budget < FEWEST_CHARACTERS:
+        raise ValueError(f"feedback_budget: {feedback_budget} characters say nothing; at least {FEWEST_CHARACTERS}")
     level: Disclosure = disclose or ("count" if hidden is not None else "full")
     _check_word("disclose", level, LEVELS)
     _check_word("strategy", strategy, get_args(Strategy))
@@ -359,9 +365,9 @@ class _Run:
         stuck = bool(told) and not best.searching and _signature(best) == _signature(told[-1])
         if stuck and _was_told(told):
             raise _Stop("stuck", "the same failures again, after the generator had been told so")
-        words = self._feedback(best, told)
+        words = self._feedback(best)
         if stuck:
-            words += "\n\n" + ANOTHER_APPROACH
+            words += BETWEEN + ANOTHER_APPROACH
         reply, seconds = Reply(), 0.0
         if self._settings.strategy == "reflexion":
             reply, seconds = await self._ask(self._reflection(best, words))
@@ -376,21 +382,29 @@ class _Run:
     def _told(self) -> list[Attempt]:
         return [attempt for attempt in self._result.attempts if attempt.feedback]
 
-    def _feedback(self, attempt: Attempt, told: Sequence[Attempt]) -> str:
-        if attempt.problem is not None or attempt.report is None:
-            return attempt.problem or ""
-        parts = []
-        for index, (report, level) in enumerate(zip(attempt.reports, self._levels(attempt), strict=True)):
-            if not report.passed:
-                words = feedback(
-                    report,
-                    self._settings.feedback_budget,
-                    disclose=level,
-                    previous=[before.reports[index] for before in told if before.reports],
-                    submission=attempt.submission,
-                )
-                parts.append(f"There are hidden tests, too.\n\n{words}" if index else words)
-        return "\n\n".join(parts)
+    def _feedback(self, attempt: Attempt) -> str:
+        if attempt.problem is not None:
+            return attempt.problem
+        failed = [index for index, report in enumerate(attempt.reports) if not report.passed]
+        parts: list[str] = []
+        room = self._settings.feedback_budget
+        for index in reversed(failed):  # what the hidden suite leaves of its half is the public one's
+            opening = HIDDEN_TESTS if index else ""
+            most = room if index == failed[0] else room // 2
+            parts.insert(0, opening + self._words(attempt, index, most - len(opening)))
+            room -= len(parts[0]) + len(BETWEEN)
+        return BETWEEN.join(parts)
+
+    def _words(self, attempt: Attempt, index: int, most: int) -> str:
+        """On one of an attempt's reports; of the attempts before only those count that the generator was told of."""
+        before = self._result.attempts[: attempt.number - 1]
+        return feedback(
+            attempt.reports[index],
+            most,
+            disclose=self._levels(attempt)[index],
+            previous=[one.reports[index] if one.feedback and one.reports else None for one in before],
+            submission=attempt.submission,
+        )
 
     def _reflection(self, attempt: Attempt, words: str) -> Conversation:
         """The question what went wrong, to a generator that has read these words on it."""

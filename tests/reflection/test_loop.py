@@ -20,6 +20,7 @@ from reflection import (
     Tokens,
     code_with_reflection,
     code_with_reflection_sync,
+    prompts,
     read_transcript,
 )
 from reflection import loop as loop_module
@@ -89,7 +90,7 @@ async def test_it_stops_when_a_candidate_passes(run):
     assert result.submission == Submission.from_code(RIGHT)
     assert [attempt.report.verdict for attempt in result.attempts] == ["failed", "passed"]
     assert "expected:  3" in result.attempts[0].feedback and "got:       -1" in result.attempts[0].feedback
-    assert script.last_words == result.attempts[0].feedback
+    assert script.last_words == f"Attempt 1:\n\n{result.attempts[0].feedback}"
 
 
 async def test_it_stops_after_its_iterations(run):
@@ -193,7 +194,47 @@ async def test_a_reply_without_code_is_fed_back(run, reply):
 
     assert result.passed and result.verifications == 2
     assert result.attempts[1].report is None
-    assert script.last_words == result.attempts[1].problem
+    assert script.last_words == f"Attempt 2:\n\n{result.attempts[1].problem}"
+
+
+async def test_attempts_are_called_by_their_number(run):
+    """
+    Feedback, messages and transcript speak of the same attempt, whatever came in between.
+    """
+    half = "def add(a, b):\n    return 3 if a else None\n"
+
+    result, script = await run("Well.", block(WORSE), block(WRONG), block(half), block(RIGHT), max_iterations=5)
+
+    assert "test_zero fails.\n   It passed in attempt 3 and fails now." in result.attempts[3].feedback
+    assert script.last_words.startswith("Attempt 4:\n\n1 of 2 tests pass.")
+
+
+@pytest.mark.parametrize("strategy", ["plain", "reflexion"])
+async def test_the_generator_sees_the_code_that_a_diff_is_of(run, strategy, monkeypatch):
+    """
+    Of exchanges that are left out, the code that came of them stays: the next diff is made against it.
+    """
+    monkeypatch.setattr(prompts, "REMEMBERED_ATTEMPTS", 1)
+    diff = "```diff\n--- a/solution.py\n+++ b/solution.py\n@@\n def add(a, b):\n-    return {}\n+    return {}\n```"
+    answers = [block("def add(a, b):\n    return 'one'\n"), diff.format("'one'", "'two'"), "Sorry."]
+    if strategy == "reflexion":
+        answers = [words for answer in answers for words in (answer, "I see.")]
+
+    result, script = await run(*answers, diff.format("'two'", "a + b"), strategy=strategy, max_iterations=4)
+
+    assert result.passed
+    assert "solution.py\n```\ndef add(a, b):\n    return 'two'\n```" in script.told[-1].messages[1].content
+
+
+async def test_both_suites_share_the_budget(run):
+    """
+    What is said of an attempt fits, and of the hidden suite there is something in it.
+    """
+    result, _ = await run(block(WORSE), block(RIGHT), hidden=HIDDEN, disclose="full", feedback_budget=300)
+
+    said = result.attempts[0].feedback
+    assert len(said) <= 300
+    assert said.startswith("0 of 2 tests pass.") and "There are hidden tests, too.\n\n0 of 1 tests pass." in said
 
 
 async def test_a_reply_that_is_no_text_is_no_crash(run, tmp_path):
@@ -559,7 +600,7 @@ async def test_a_function_that_returns_something_else_is_told_so(run, bubblewrap
         {"max_seconds": -1},
         {"max_seconds": float("nan")},
         {"max_tokens": 0},
-        {"feedback_budget": 0},
+        {"feedback_budget": 99},
         {"disclose": "some"},
         {"strategy": "refelxion"},
         {"seat": "best"},
