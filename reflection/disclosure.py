@@ -465,7 +465,7 @@ _START = r"(?<![^\s'\"(\[=:,])"
 _WORKSPACE = re.compile(rf"{_START}(?:{_SEGMENT})*?/(?:reproof-[^/\s'\"]+|job)/work(?=/)/")
 _LIBRARY = re.compile(rf"{_START}(?:{_SEGMENT})*?/(?:(?:site|dist)-packages|lib/python3\.\d+)/(?!site-|dist-)")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
-_NOISE = re.compile(r"^[ \t]*(Use -v.*|\.\.\.Full output truncated.*|Full diff:)$\n?", re.MULTILINE)
+_NOISE = re.compile(r"^[ \t]*(Use -v.*|.*, use -vv to show|\.\.\.Full output truncated.*|Full diff:)$\n?", re.MULTILINE)
 
 
 def _inside(path: str) -> str | None:

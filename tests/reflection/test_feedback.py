@@ -202,6 +202,21 @@ def test_nothing_of_the_sandbox_or_of_pytest_is_in_it(report, stuck):
     assert not [word for word in noise if word in said]
 
 
+def test_hints_for_a_terminal_are_left_out(pool):
+    """
+    What pytest would say with another option is of no use to who cannot give it.
+    """
+    suite = Suite.from_code(
+        "from solution import f\ndef test_dict(): assert f() == {'a': 1, 'b': 3}\n"
+        "def test_list(): assert list(f()) == ['a', 'c']\n"
+    )
+    report = verify(Submission.from_code("def f(): return {'a': 1, 'b': 2}"), suite, runner=pool, seat="in_process")
+
+    said = feedback(report)
+
+    assert "-v" not in said and "{'b': 2} != {'b': 3}" in said
+
+
 def test_a_regression_is_named_and_comes_first(pool):
     """
     A test that an earlier attempt passed says so, before failures that are older.
