@@ -458,11 +458,13 @@ def _call(text: str, words: frozenset[str] | None) -> str | None:
 
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 _STACK_LINE = re.compile(r'File "(?P<path>[^"\n]*)", line (?P<line>\d+) in (?P<function>.*)')
-# Where runners put a job's files: `work` of /job in a sandbox, or of a temporary folder of ours.
+# Where the guest puts a job's files: folders of /job in a sandbox, or of a temporary folder of ours.
 # A path begins after a blank or a bracket: or else a hostile text is searched again from each of its slashes.
 _SEGMENT = r"/[^/\s'\"()]+"
 _START = r"(?<![^\s'\"(\[=:,])"
-_WORKSPACE = re.compile(rf"{_START}(?:{_SEGMENT})*?/(?:reproof-[^/\s'\"]+|job)/work(?=/)/")
+_OURS = re.compile(
+    rf"{_START}(?:{_SEGMENT})*?/(?:reproof-[^/\s'\"]+|job)(?:/judge)?/(?P<folder>work|candidate|tmp|home)(?:/|(?![\w.-]))"
+)
 _LIBRARY = re.compile(rf"{_START}(?:{_SEGMENT})*?/(?:(?:site|dist)-packages|lib/python3\.\d+)/(?!site-|dist-)")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
 _NOISE = re.compile(r"^[ \t]*(Use -v.*|.*, use -vv to show|\.\.\.Full output truncated.*|Full diff:)$\n?", re.MULTILINE)
@@ -470,15 +472,22 @@ _NOISE = re.compile(r"^[ \t]*(Use -v.*|.*, use -vv to show|\.\.\.Full output tru
 
 def _inside(path: str) -> str | None:
     """The path inside the workspace; None for libraries and for our own files."""
-    found = _WORKSPACE.match(path)
-    if found:
-        return path[found.end() :]
+    path = _OURS.sub(_seen_from_inside, path)
     return None if path.startswith(("/", "<")) else path
+
+
+def _seen_from_inside(found: re.Match[str]) -> str:
+    """The workspace is the current folder; the others stand where they usually do."""
+    slash = "/" if found[0].endswith("/") else ""
+    if found["folder"] in ("work", "candidate"):
+        return "" if slash else "."
+    return f"/{found['folder']}{slash}"
 
 
 def _clean(text: str) -> str:
     """Without what belongs to the sandbox and not to the code: its paths, addresses, control characters."""
-    for pattern in (_WORKSPACE, _LIBRARY, _ADDRESS):
+    text = _OURS.sub(_seen_from_inside, text)
+    for pattern in (_LIBRARY, _ADDRESS):
         text = pattern.sub("", text)
     return plain(text)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, get_args
 
 from harness import Environment, Limits, Report, Runner, Submission, Suite, VerdictCache, averify, awarm
-from harness.models import Seat
+from harness.models import Failure, Seat
 from harness.seats import SeatName, choose_seat
 from harness.verify import run_blocking
 from runners.pool import Pool
@@ -444,13 +444,16 @@ class _Candidate:
 
 
 def _signature(attempt: Attempt) -> object:
-    """The same for attempts that fail alike; addresses differ from run to run."""
+    """The same for attempts that fail alike."""
     if attempt.problem is not None:
         return "no code"
-    return [
-        (report.verdict, sorted((failure.nodeid, _ADDRESS.sub("", failure.message)) for failure in report.failures))
-        for report in attempt.reports
-    ]
+    return [(report.verdict, sorted(map(_symptom, report.failures))) for report in attempt.reports]
+
+
+def _symptom(failure: Failure) -> tuple[str, str, str]:
+    """Without what differs from run to run: addresses, and what was measured when a limit was passed."""
+    message = "" if failure.kind in ("memory", "limit", "timeout") else _ADDRESS.sub("", failure.message)
+    return failure.nodeid, failure.kind, message
 
 
 def _was_told(told: Sequence[Attempt]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -200,6 +201,35 @@ def test_nothing_of_the_sandbox_or_of_pytest_is_in_it(report, stuck):
 
     noise = ["/job", "site-packages", "_pytest", "pluggy", "reproof", "0x", "Use -v", "Falsifying"]
     assert not [word for word in noise if word in said]
+
+
+@pytest.mark.parametrize("seat", ["separate", "in_process"])
+@pytest.mark.parametrize("runner", ["bubblewrap", "process"])
+def test_places_of_the_sandbox_are_told_as_the_author_knows_them(runner, seat):
+    """
+    The workspace is the current folder, and what is temporary is in /tmp, wherever they really are.
+    """
+    code = """
+        import os, tempfile
+        def here(): raise ValueError(os.getcwd())
+        def mine(): raise ValueError(os.path.abspath("data/x.txt"))
+        def scratch(): raise ValueError(tempfile.gettempdir())
+        def read(path): return open(path)
+    """
+    tests = """
+        from solution import here, mine, read, scratch
+        def test_here(): here()
+        def test_mine(): mine()
+        def test_scratch(): scratch()
+        def test_read(tmp_path): read(str(tmp_path / "y.txt"))
+    """
+    submission, suite = Submission.from_code(textwrap.dedent(code)), Suite.from_code(textwrap.dedent(tests))
+
+    said = feedback(verify(submission, suite, runner=runner, seat=seat), 100_000)
+
+    assert "ValueError: .\n" in said and "ValueError: data/x.txt\n" in said and "ValueError: /tmp\n" in said
+    assert re.search(r"Error: .*'/tmp/pytest-of-.*y\.txt'", section(said, "test_read"))
+    assert "/job" not in said and "reproof-" not in said
 
 
 def test_hints_for_a_terminal_are_left_out(pool):

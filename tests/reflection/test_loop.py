@@ -156,6 +156,20 @@ async def test_the_same_failures_are_said_once_and_then_end_it(run):
     assert script.last_words.endswith(ANOTHER_APPROACH)
 
 
+async def test_numbers_that_differ_from_run_to_run_do_not_hide_that_it_is_stuck():
+    """
+    How much was measured when a candidate had too much memory is not what failed.
+    """
+    hungry = block("def add(a, b):\n    kept = []\n    while True:\n        kept.append(bytearray(1 << 20))\n")
+    script = Script(*[hungry] * 5)
+
+    result = await code_with_reflection(
+        TASK, SUITE, script, max_iterations=5, runner="bubblewrap", limits=Limits(memory_mb=128)
+    )
+
+    assert (result.outcome, len(script.told)) == ("stuck", 3)
+
+
 async def test_other_failures_are_progress_of_a_kind(run):
     """
     Attempts that fail in different ways are not stuck.
