@@ -260,8 +260,7 @@ class _View:
         yield from _asked(error)
         yield "arguments", tuple(self._arguments(error.message)) if error.type == "AssertionError" else ()
         if failure.assertion is None:
-            its_own = failure.kind == "syntax" and failure.place is not None and self._known(failure.place)
-            yield "raised", _told(error) if its_own else self._error(error)
+            yield "raised", _told(error) if self._is_of_its_text(error, failure.place or "") else self._error(error)
         yield "causes", tuple(self._causes(error))
         if failure.hypothesis is not None:
             yield "example", _one_line_call(failure.hypothesis.example)
@@ -273,6 +272,12 @@ class _View:
         if error.type in _PYTHONS_OWN and error.type != "AssertionError":
             return _told(error) if self._of_candidate(error.message) else error.type
         return ""
+
+    def _is_of_its_text(self, error: ErrorInfo, place: str) -> bool:
+        """Whether these are Python's words on the submission's syntax: such an error names its place itself."""
+        path, _, line = place.rpartition(":")
+        named = f"({path.rpartition('/')[2]}, line {line})"
+        return error.type in _SYNTAX and self._known(place) and error.message.endswith(named)
 
     def _of_candidate(self, message: str) -> bool:
         """Whether these are Python's words on something that the submission defines, or on no name of the suite's."""
@@ -394,6 +399,7 @@ def _comparison(assertion: Assertion) -> Comparison:
 
 
 _PYTHONS_OWN = frozenset(name for name in dir(builtins) if name.endswith(("Error", "Exception", "Exit", "Iteration")))
+_SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _HOW_MANY = r"(no|\d+|from \d+ to \d+)"
 _CALLED = r"(?P<whose>[\w.<>]+)\(\)"
 _QUOTED = r"'[\w.]+'"

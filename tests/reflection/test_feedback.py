@@ -342,6 +342,17 @@ def test_a_syntax_error_of_the_code_is_told_at_io(pool):
     assert "raised:    SyntaxError: '[' was never closed" in said and "your code: solution.py:2: return [" in said
 
 
+def test_a_syntax_error_that_the_suite_raises_is_the_suites(pool):
+    """
+    It comes through the code, and is not about it: at `io` its words stay with the suite.
+    """
+    submission = Submission.from_code("def f(call):\n    return call()\n")
+    tests = "from solution import f\ndef call(): raise SyntaxError('ZQFtext')\ndef test_f(): f(call)"
+    report = verify(submission, Suite.from_code(tests), runner=pool, seat="in_process")
+
+    assert "ZQF" not in feedback(report, disclose="io", submission=submission)
+
+
 def test_an_invalid_report_is_not_for_the_author():
     """
     Where we could not find out, there is nothing to tell the model.
