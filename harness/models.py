@@ -412,6 +412,12 @@ class Report(Told):
     def passed(self) -> bool:
         return self.verdict == "passed"
 
+    @property
+    def score(self) -> tuple[int, int]:
+        """How many tests pass, of how many that count: not of those that the suite skips or expects to fail."""
+        counted = [test.outcome for test in self.tests if test.outcome not in ("skipped", "xfailed")]
+        return sum(outcome in ("passed", "xpassed") for outcome in counted), len(counted)
+
     def __str__(self) -> str:
         return text.render(self)
 

@@ -63,9 +63,6 @@ __all__ = ["Comparison", "Disclosed", "Disclosure", "Finding", "disclose"]
 Disclosure = Literal["count", "names", "io", "full"]
 LEVELS: tuple[Disclosure, ...] = get_args(Disclosure)
 
-_GOOD = ("passed", "xpassed")
-_EXCUSED = ("skipped", "xfailed")
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -156,15 +153,15 @@ def disclose(
         raise ValueError(f"disclose: {level!r} is not one of {', '.join(LEVELS)}")
     if report.verdict == "invalid":
         raise ValueError("report: is invalid, which is no answer of the candidate's; verify it again")
-    counted = [test for test in report.tests if test.outcome not in _EXCUSED]
     failures = report.failures
+    passed, total = report.score
     fixed, regressed = _since(report, previous)
     loading = next((failure.kind for failure in failures if failure.phase == "collect"), "")
     told = Disclosed(
         verdict=report.verdict,
         limits=report.limits,
-        passed=sum(test.outcome in _GOOD for test in counted),
-        total=len(counted),
+        passed=passed,
+        total=total,
         fixed=fixed,
         regressed=regressed,
         loading=loading if report.verdict == "broken" else "",
@@ -175,7 +172,7 @@ def disclose(
     told = _more(
         told,
         findings=tuple(map(view.finding, failures)),
-        not_run=tuple(view.name(test.nodeid) for test in counted if test.outcome == "not_run"),
+        not_run=tuple(view.name(test.nodeid) for test in report.tests if test.outcome == "not_run"),
     )
     if level == "names":
         return told
@@ -204,7 +201,7 @@ def _since(report: Report, previous: Sequence[Report | None]) -> tuple[int | Non
 
 
 def _passing(report: Report) -> set[str]:
-    return {test.nodeid for test in report.tests if test.outcome in _GOOD}
+    return {test.nodeid for test in report.tests if test.outcome in ("passed", "xpassed")}
 
 
 class _View:

@@ -181,7 +181,7 @@ def _legend(attempts: int, tests: int) -> str:
 
 def _column(attempt: Attempt) -> Markup:
     passing = attempt.tests_passed
-    total = sum(len(report.tests) for report in attempt.reports)
+    total = sum(report.score[1] for report in attempt.reports)
     score = f"{passing}/{total}" if attempt.reports else "–"
     hint = f"Attempt {attempt.number}, iteration {attempt.iteration}: {score} tests pass"
     link = element("a", str(attempt.number), href=f"#attempt-{attempt.number}", title=hint)

@@ -83,7 +83,7 @@ class Attempt(Value):
 
     @property
     def tests_passed(self) -> int:
-        return sum(_passing(report) for report in self.reports)
+        return sum(report.score[0] for report in self.reports)
 
     @field_serializer("submission", when_used="json-unless-none")
     def _as_texts(self, submission: Submission) -> dict[str, Any]:
@@ -108,10 +108,6 @@ def _data(text: Any) -> bytes:
     if isinstance(text, Mapping):
         return base64.b64decode(text["$bytes"])
     return str(text).encode("utf-8")
-
-
-def _passing(report: Report) -> int:
-    return sum(test.outcome in ("passed", "xpassed") for test in report.tests)
 
 
 class Beginning(Value):
@@ -191,7 +187,8 @@ class Result(Value):
 
 
 def _share(report: Report) -> float:
-    return _passing(report) / len(report.tests) if report.tests else float(report.passed)
+    passed, counted = report.score
+    return passed / counted if counted else float(report.passed)
 
 
 class Transcript:

@@ -159,6 +159,16 @@ def test_the_best_attempt_is_the_first_of_those_that_pass_most():
     assert transcript.result.best.number == 2
 
 
+def test_tests_that_the_suite_skips_make_no_gap():
+    """
+    Nobody fails them, and nobody passes them.
+    """
+    transcript = Transcript(None, BEGINNING)
+    transcript.add(attempt(1, "passed", "passed", hidden=passing("passed", "skipped", "xfailed")))
+
+    assert transcript.result.gap == 0
+
+
 def test_the_gap_is_what_public_tests_flatter():
     """
     All public tests and a quarter of the hidden ones: three quarters were learned by heart.
