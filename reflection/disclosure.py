@@ -252,7 +252,7 @@ class _View:
         elif failure.assertion is not None:
             yield "compared", _comparison(failure.assertion)
         error = failure.exception
-        if error is None or _is_ours(error):
+        if error is None or error.is_ours:
             return
         yield from _asked(error)
         yield "arguments", tuple(self._arguments(error.message)) if error.type == "AssertionError" else ()
@@ -373,11 +373,6 @@ class _View:
 
 def _told(error: ErrorInfo) -> str:
     return _clean(f"{error.type}: {error.message}" if error.message.strip() else error.type)
-
-
-def _is_ours(error: ErrorInfo) -> bool:
-    """Raised by the guest, to end a test: nobody's words but ours."""
-    return error.module.startswith("reproof_guest")
 
 
 def _sources(submission: Submission | None) -> Mapping[str, list[str]]:
@@ -503,7 +498,7 @@ def _one_line_call(example: str) -> str:
 def _explanation(failure: Failure) -> str:
     """What the suite says of it: its message, and pytest's view of the assertion."""
     error = failure.exception
-    if error is None or _is_ours(error):
+    if error is None or error.is_ours:
         return _clean(failure.message) if failure.kind not in ("assertion", "timeout", "lost") else ""
     notes = [note for note in error.notes if not re.match(r"(Falsifying|Failing|Explicit|You can reproduce)", note)]
     adds = failure.kind == "assertion" and not dict(_asked(error)) and not _repeats(error.message, failure.assertion)

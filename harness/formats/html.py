@@ -178,7 +178,7 @@ def _raised(error: ErrorInfo, failure: Failure) -> Iterator[tuple[str, Markup]]:
     bare = error.type in ("AssertionError", "Failed")
     said = error.message if bare else f"{error.type}: {error.message}".rstrip(": ")
     said = "\n".join([said, *error.notes])
-    if said not in (failure.message, _gist(failure)):  # that stands above already
+    if not error.is_ours and said not in (failure.message, _gist(failure)):  # that stands above already
         yield "it says", _pre(said)
     outer = error
     while (cause := outer.cause) is not None:

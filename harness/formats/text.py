@@ -47,7 +47,7 @@ def describe(failure: Failure) -> Iterator[str]:
     yield _title(failure)
     if failure.assertion is not None:
         yield from _assertion(failure)
-    elif failure.exception is not None:
+    elif failure.exception is not None and not failure.exception.is_ours:
         yield from _indented(_error_line(failure.exception), 4)
     else:
         yield from _indented(failure.message, 4)

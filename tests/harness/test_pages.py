@@ -186,6 +186,33 @@ def test_the_page_says_how_far_the_verdict_can_be_trusted():
     assert "reads" in page
 
 
+def test_a_test_that_was_ended_is_told_in_words_of_its_own():
+    """
+    By which exception the guest ended it is of no interest to a reader.
+    """
+    ours = ErrorInfo(type="CandidateLost", module="reproof_guest.judging", message="the candidate was lost")
+    failure = Failure(nodeid="t", phase="call", kind="timeout", message="ran longer than its 5 seconds", exception=ours)
+    report = Report(verdict="failed", reason="", failures=(failure,))
+
+    for said in (html.render(report), str(report)):
+        assert "ran longer than its 5 seconds" in said and "CandidateLost" not in said
+
+
+def test_a_batch_lists_only_tests_that_fail_more_than_once():
+    """
+    Where every job has tests of its own, a list of those that failed once says nothing.
+    """
+    failures = [Failure(nodeid=name, phase="call", kind="assertion", message="no") for name in ("rare", "usual")]
+    summary = Summary()
+    summary.add("a", Report(verdict="failed", reason="", failures=tuple(failures)))
+    assert "Tests that fail most often" not in batch_html.render(summary)
+
+    summary.add("b", Report(verdict="failed", reason="", failures=tuple(failures[1:])))
+
+    page = batch_html.render(summary)
+    assert "Tests that fail most often" in page and "usual" in page and "rare" not in page
+
+
 def test_tests_that_pass_can_be_hidden(browser: Browser, verify_page):
     """
     One click leaves the tests that do not pass.
