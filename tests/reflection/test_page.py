@@ -194,6 +194,34 @@ def test_the_page_fits_a_phone_however_many_attempts_there_are(browser: Browser,
 # --- as text ------------------------------------------------------------------
 
 
+def test_an_attempt_that_fails_hidden_tests_is_not_shown_as_good():
+    """
+    Both verdicts stand beside its number.
+    """
+
+    def report(verdict: str, outcome: str) -> Report:
+        return Report(verdict=verdict, reason="", tests=(TestResult(nodeid="t", outcome=outcome),))  # type: ignore[arg-type]
+
+    attempt = attempt_of(1, report("passed", "passed"), hidden=report("failed", "failed"))
+
+    text = page(Result(beginning=Beginning(task="t", suite="", hidden=""), attempts=(attempt,), outcome="iterations"))
+
+    article = text[text.index("<article") :]
+    assert article.startswith('<article id="attempt-1" class="bad">')
+    assert "✓ passed</span> all 1 tests pass" in article and "✗ hidden failed</span> 0 of 1 tests pass" in article
+
+
+def test_tokens_are_told_where_there_are_any():
+    """
+    A search uses none, and has no column for them.
+    """
+    silent, talking = attempt_of(1, None), attempt_of(1, None, tokens=Tokens(prompt=5))
+
+    texts = [page(Result(beginning=Beginning(task="t", suite=""), attempts=(one,))) for one in (silent, talking)]
+
+    assert ["tokens read" in text for text in texts] == [False, True]
+
+
 def test_a_long_search_shows_the_attempts_that_changed_something():
     """
     Of hundreds of attempts the grid keeps those that differ, the best and the last, and says how many it left out.
