@@ -374,8 +374,9 @@ class _Run:
         self._record.tell(best.number, words, reply.text.strip(), reply.tokens, seconds)
 
     def _stop_if_spent(self) -> None:
-        if self._result.iterations >= self._settings.max_iterations:
-            raise _Stop("iterations", f"no candidate passed in {self._settings.max_iterations} iterations")
+        most = self._settings.max_iterations
+        if self._result.iterations >= most:
+            raise _Stop("iterations", f"no candidate passed in {most} iteration{'s' * (most != 1)}")
         if self._settings.max_tokens is not None and self._result.tokens.total >= self._settings.max_tokens:
             raise _Stop("tokens", f"{self._result.tokens.total} of {self._settings.max_tokens} tokens are used up")
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TextIO
@@ -346,6 +346,9 @@ def _resumable(path: Path, beginning: Beginning) -> Result | None:
     return found
 
 
+_NAMES = {"hidden": "hidden suite", "disclose": "level of disclosure"}
+
+
 def _differing(found: Beginning, asked: Beginning) -> str:
-    names: Sequence[str] = list(Beginning.model_fields)
-    return next((name for name in names if getattr(found, name) != getattr(asked, name)), "")
+    names = [name for name in Beginning.model_fields if getattr(found, name) != getattr(asked, name)]
+    return _NAMES.get(names[0], names[0]) if names else ""

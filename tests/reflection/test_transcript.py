@@ -139,7 +139,7 @@ def test_a_run_that_is_gone_on_with_has_not_ended(tmp_path: Path):
     path = tmp_path / "run.jsonl"
     with Transcript(path, BEGINNING) as transcript:
         transcript.add(attempt(1, "failed"))
-        transcript.end("iterations", "no candidate passed in 1 iterations", 1.5)
+        transcript.end("iterations", "no candidate passed in 1 iteration", 1.5)
     with Transcript(path, BEGINNING) as resumed:
         resumed.add(attempt(2, "failed"))
 
