@@ -102,9 +102,9 @@ def test_a_cell_leads_to_its_failure(browser: Browser, written):
     A click on a failed test unfolds what failed in that attempt.
     """
     click = "[...document.querySelectorAll('.grid a.cell')].find(a => a.title.includes('test_name')).click()"
-    target = "new Promise(done => setTimeout(() => done(document.querySelector(location.hash)), 0))"
-    opened = f"{target}.then(found => [found.open, found.innerText])"
-    seen = browser.see(written, {"click": click, "opened": opened})
+    arrived = f"new Promise(done => {{ addEventListener('hashchange', done); {click} }})"
+    found = "(found => [found.open, found.innerText])(document.querySelector(location.hash))"
+    seen = browser.see(written, {"opened": f"{arrived}.then(() => {found})"})
 
     is_open, text = seen.values["opened"]
     assert is_open and "ValueError" in text and "solution.py:5 in name" in text
