@@ -34,6 +34,7 @@ __all__ = [
     "limits_of",
     "main",
     "suite_files",
+    "write",
 ]
 
 PASSED, NOT_PASSED, USAGE, INVALID = 0, 1, 2, 3
@@ -128,7 +129,7 @@ def _verify(given: argparse.Namespace) -> int:
             progress=_say,
         )
     )
-    _write(FORMATS[given.format](report), given.output)
+    write(FORMATS[given.format](report), given.output)
     return _status(report)
 
 
@@ -190,7 +191,7 @@ def _status(report: Report) -> int:
     return {"passed": PASSED, "invalid": INVALID}.get(report.verdict, NOT_PASSED)
 
 
-def _write(rendered: str, output: Path | None) -> None:
+def write(rendered: str, output: Path | None = None) -> None:
     if output is not None:
         output.write_text(rendered, "utf-8")
         return

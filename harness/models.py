@@ -275,6 +275,11 @@ class ErrorInfo(Told):
     frames: tuple[Frame, ...] = ()
     frames_cut: int = 0
 
+    @property
+    def is_ours(self) -> bool:
+        """Raised by the guest, to end a test: nobody's words but ours."""
+        return self.module.startswith("reproof_guest")
+
 
 class Assertion(Told):
     operator: str
@@ -411,6 +416,12 @@ class Report(Told):
     @property
     def passed(self) -> bool:
         return self.verdict == "passed"
+
+    @property
+    def score(self) -> tuple[int, int]:
+        """How many tests pass, of how many that count: not of those that the suite skips or expects to fail."""
+        counted = [test.outcome for test in self.tests if test.outcome not in ("skipped", "xfailed")]
+        return sum(outcome in ("passed", "xpassed") for outcome in counted), len(counted)
 
     def __str__(self) -> str:
         return text.render(self)

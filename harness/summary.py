@@ -204,7 +204,7 @@ def _cause(failure: Failure) -> str:
     error = failure.exception
     if failure.kind == "assertion" and failure.assertion is not None:
         return f"assertion: … {failure.assertion.operator[:20]} …"
-    if error is not None and failure.kind != "assertion":
+    if error is not None and not error.is_ours and failure.kind != "assertion":
         return _generalised(f"{error.type}: {error.message.strip().partition(chr(10))[0]}".rstrip(": "))
     return _generalised(f"{failure.kind}: {failure.message}")
 

@@ -20,6 +20,7 @@ from harness.cli import (
     from_1_to,
     limits_of,
     suite_files,
+    write,
 )
 from harness.formats.text import plain
 
@@ -73,10 +74,16 @@ def add_reflect(commands: Any) -> None:
         help=f"try so often (default {ITERATIONS}, for repair {MUTANTS})",
     )
     budget.add_argument(
-        "--samples", type=from_1_to(64), default=1, metavar="K", help="candidates of an iteration, verified at once"
+        "--samples",
+        type=from_1_to(64),
+        default=1,
+        metavar="K",
+        help="candidates of an iteration, verified at once (default 1)",
     )
-    budget.add_argument("--seconds", type=float, metavar="S", help="stop after so long")
-    budget.add_argument("--tokens", type=from_1_to(10**12), metavar="T", help="stop when a model has used so many")
+    budget.add_argument("--seconds", type=float, metavar="S", help="stop after so long (default: do not)")
+    budget.add_argument(
+        "--tokens", type=from_1_to(10**12), metavar="T", help="stop when a model has used so many (default: do not)"
+    )
     tests = parser.add_argument_group("what the generator sees")
     tests.add_argument("--hidden", type=Path, metavar="SUITE", help="more tests, judged apart and disclosed sparingly")
     tests.add_argument(
@@ -114,6 +121,8 @@ def _reflect(given: argparse.Namespace) -> int:
                 transcript=given.transcript,
                 runner=given.runner,
                 limits=limits_of(given),
+                seat=given.seat,
+                require_seat=given.require_seat,
                 cache=cache_of(given),
                 on_attempt=progress.add,
             )
@@ -125,8 +134,8 @@ def _reflect(given: argparse.Namespace) -> int:
     if given.html is not None:
         from .page import page  # only this needs it
 
-        given.html.write_text(page(result), "utf-8")
-    print(plain("\n".join(_summary(result, start))))
+        write(page(result), given.html)
+    write(plain("\n".join(_summary(result, start))) + "\n")
     return {"passed": PASSED, "invalid": INVALID}.get(str(result.outcome), NOT_PASSED)
 
 
@@ -138,8 +147,12 @@ def _task(path: Path) -> str:
 
 
 def _generator(given: argparse.Namespace) -> Generator:
+    asks_model = given.generator in ("openai", "anthropic")
     if given.command is not None and given.generator != "command":
         raise ValueError("--command goes with --generator command")
+    for option in ("model", "base_url"):
+        if getattr(given, option) is not None and not asks_model:
+            raise ValueError(f"--{option.replace('_', '-')} goes with --generator openai or anthropic")
     if given.generator == "repair":
         if given.start is None:
             raise ValueError("--generator repair mends code that is there: give it with --start")
@@ -190,8 +203,8 @@ def _judged(attempt: Attempt) -> Iterator[str]:
 
 
 def _share(report: Report) -> str:
-    passed = sum(test.outcome in ("passed", "xpassed") for test in report.tests)
-    return f"{passed} of {len(report.tests)} tests pass"
+    passed, counted = report.score
+    return f"{passed} of {counted} tests pass"
 
 
 def _short(edit: str) -> str:
@@ -213,7 +226,9 @@ def _summary(result: Result, start: Submission | None) -> Iterator[str]:
         yield f"  gap       {result.gap:+.0%} more of the public tests pass than of the hidden ones"
     generating = sum(attempt.generation_seconds for attempt in result.attempts)
     verifying = sum(attempt.verification_seconds for attempt in result.attempts)
-    yield f"  attempts  {len(result.attempts)} in {result.iterations} iterations, {result.verifications} verifications"
+    iterations = f"{result.iterations} iteration{'s' * (result.iterations != 1)}"
+    verifications = f"{result.verifications} verification{'s' * (result.verifications != 1)}"
+    yield f"  attempts  {len(result.attempts)} in {iterations}, {verifications}"
     yield f"  time      {result.seconds:.1f} s; generating {generating:.1f} s, verifying {verifying:.1f} s"
     if result.tokens.total:
         yield f"  tokens    {result.tokens.prompt:,} read, {result.tokens.completion:,} written"

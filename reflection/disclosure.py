@@ -63,9 +63,6 @@ __all__ = ["Comparison", "Disclosed", "Disclosure", "Finding", "disclose"]
 Disclosure = Literal["count", "names", "io", "full"]
 LEVELS: tuple[Disclosure, ...] = get_args(Disclosure)
 
-_GOOD = ("passed", "xpassed")
-_EXCUSED = ("skipped", "xfailed")
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -142,10 +139,10 @@ def disclose(
     report: Report,
     level: Disclosure = "full",
     *,
-    previous: Sequence[Report] = (),
+    previous: Sequence[Report | None] = (),
     submission: Submission | None = None,
 ) -> Disclosed:
-    """What may be said of a report at this level, given the reports of earlier attempts.
+    """What may be said of a report at this level, given the reports of earlier attempts; None: it had none.
 
     With the submission, its own lines can be quoted and told from the suite's at `io`, too.
 
@@ -156,15 +153,15 @@ def disclose(
         raise ValueError(f"disclose: {level!r} is not one of {', '.join(LEVELS)}")
     if report.verdict == "invalid":
         raise ValueError("report: is invalid, which is no answer of the candidate's; verify it again")
-    counted = [test for test in report.tests if test.outcome not in _EXCUSED]
     failures = report.failures
+    passed, total = report.score
     fixed, regressed = _since(report, previous)
     loading = next((failure.kind for failure in failures if failure.phase == "collect"), "")
     told = Disclosed(
         verdict=report.verdict,
         limits=report.limits,
-        passed=sum(test.outcome in _GOOD for test in counted),
-        total=len(counted),
+        passed=passed,
+        total=total,
         fixed=fixed,
         regressed=regressed,
         loading=loading if report.verdict == "broken" else "",
@@ -175,7 +172,7 @@ def disclose(
     told = _more(
         told,
         findings=tuple(map(view.finding, failures)),
-        not_run=tuple(view.name(test.nodeid) for test in counted if test.outcome == "not_run"),
+        not_run=tuple(view.name(test.nodeid) for test in report.tests if test.outcome == "not_run"),
     )
     if level == "names":
         return told
@@ -194,25 +191,27 @@ def _more(told: Disclosed, **fields: object) -> Disclosed:
     return Disclosed(**{**told.__dict__, **fields})
 
 
-def _since(report: Report, previous: Sequence[Report]) -> tuple[int | None, int | None]:
-    if not previous:
+def _since(report: Report, previous: Sequence[Report | None]) -> tuple[int | None, int | None]:
+    last = next((earlier for earlier in reversed(previous) if earlier is not None), None)
+    if last is None:
         return None, None
-    before, now = _passing(previous[-1]), _passing(report)
-    known = {test.nodeid for test in previous[-1].tests}
+    before, now = _passing(last), _passing(report)
+    known = {test.nodeid for test in last.tests}
     return len((now - before) & known), len(before - now)
 
 
 def _passing(report: Report) -> set[str]:
-    return {test.nodeid for test in report.tests if test.outcome in _GOOD}
+    return {test.nodeid for test in report.tests if test.outcome in ("passed", "xpassed")}
 
 
 class _View:
     """Looks at failures with the eyes of one level: `names`, `io` or `full`."""
 
-    def __init__(self, level: Disclosure, previous: Sequence[Report], submission: Submission | None) -> None:
+    def __init__(self, level: Disclosure, previous: Sequence[Report | None], submission: Submission | None) -> None:
         self.io = level in ("io", "full")
         self.full = level == "full"
-        self.last_passed = {nodeid: n for n, report in enumerate(previous, 1) for nodeid in _passing(report)}
+        numbered = [(number, report) for number, report in enumerate(previous, 1) if report is not None]
+        self.last_passed = {nodeid: number for number, report in numbered for nodeid in _passing(report)}
         self.sources = _sources(submission)
         self.words = _words(self.sources)
         self.knows_submission = submission is not None
@@ -253,13 +252,12 @@ class _View:
         elif failure.assertion is not None:
             yield "compared", _comparison(failure.assertion)
         error = failure.exception
-        if error is None or _is_ours(error):
+        if error is None or error.is_ours:
             return
         yield from _asked(error)
         yield "arguments", tuple(self._arguments(error.message)) if error.type == "AssertionError" else ()
         if failure.assertion is None:
-            its_own = failure.kind == "syntax" and failure.place is not None and self._known(failure.place)
-            yield "raised", _told(error) if its_own else self._error(error)
+            yield "raised", _told(error) if self._is_of_its_text(error, failure.place or "") else self._error(error)
         yield "causes", tuple(self._causes(error))
         if failure.hypothesis is not None:
             yield "example", _one_line_call(failure.hypothesis.example)
@@ -271,6 +269,12 @@ class _View:
         if error.type in _PYTHONS_OWN and error.type != "AssertionError":
             return _told(error) if self._of_candidate(error.message) else error.type
         return ""
+
+    def _is_of_its_text(self, error: ErrorInfo, place: str) -> bool:
+        """Whether these are Python's words on the submission's syntax: such an error names its place itself."""
+        path, _, line = place.rpartition(":")
+        named = f"({path.rpartition('/')[2]}, line {line})"
+        return error.type in _SYNTAX and self._known(place) and error.message.endswith(named)
 
     def _of_candidate(self, message: str) -> bool:
         """Whether these are Python's words on something that the submission defines, or on no name of the suite's."""
@@ -371,11 +375,6 @@ def _told(error: ErrorInfo) -> str:
     return _clean(f"{error.type}: {error.message}" if error.message.strip() else error.type)
 
 
-def _is_ours(error: ErrorInfo) -> bool:
-    """Raised by the guest, to end a test: nobody's words but ours."""
-    return error.module.startswith("reproof_guest")
-
-
 def _sources(submission: Submission | None) -> Mapping[str, list[str]]:
     files = submission.files if submission is not None else {}
     return {path: data.decode("utf-8", "replace").splitlines() for path, data in files.items()}
@@ -392,6 +391,7 @@ def _comparison(assertion: Assertion) -> Comparison:
 
 
 _PYTHONS_OWN = frozenset(name for name in dir(builtins) if name.endswith(("Error", "Exception", "Exit", "Iteration")))
+_SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _HOW_MANY = r"(no|\d+|from \d+ to \d+)"
 _CALLED = r"(?P<whose>[\w.<>]+)\(\)"
 _QUOTED = r"'[\w.]+'"
@@ -456,27 +456,36 @@ def _call(text: str, words: frozenset[str] | None) -> str | None:
 
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 _STACK_LINE = re.compile(r'File "(?P<path>[^"\n]*)", line (?P<line>\d+) in (?P<function>.*)')
-# Where runners put a job's files: `work` of /job in a sandbox, or of a temporary folder of ours.
+# Where the guest puts a job's files: folders of /job in a sandbox, or of a temporary folder of ours.
 # A path begins after a blank or a bracket: or else a hostile text is searched again from each of its slashes.
 _SEGMENT = r"/[^/\s'\"()]+"
 _START = r"(?<![^\s'\"(\[=:,])"
-_WORKSPACE = re.compile(rf"{_START}(?:{_SEGMENT})*?/(?:reproof-[^/\s'\"]+|job)/work(?=/)/")
+_OURS = re.compile(
+    rf"{_START}(?:{_SEGMENT})*?/(?:reproof-[^/\s'\"]+|job)(?:/judge)?/(?P<folder>work|candidate|tmp|home)(?:/|(?![\w.-]))"
+)
 _LIBRARY = re.compile(rf"{_START}(?:{_SEGMENT})*?/(?:(?:site|dist)-packages|lib/python3\.\d+)/(?!site-|dist-)")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
-_NOISE = re.compile(r"^[ \t]*(Use -v.*|\.\.\.Full output truncated.*|Full diff:)$\n?", re.MULTILINE)
+_NOISE = re.compile(r"^[ \t]*(Use -v.*|.*, use -vv to show|\.\.\.Full output truncated.*|Full diff:)$\n?", re.MULTILINE)
 
 
 def _inside(path: str) -> str | None:
     """The path inside the workspace; None for libraries and for our own files."""
-    found = _WORKSPACE.match(path)
-    if found:
-        return path[found.end() :]
+    path = _OURS.sub(_seen_from_inside, path)
     return None if path.startswith(("/", "<")) else path
+
+
+def _seen_from_inside(found: re.Match[str]) -> str:
+    """The workspace is the current folder; the others stand where they usually do."""
+    slash = "/" if found[0].endswith("/") else ""
+    if found["folder"] in ("work", "candidate"):
+        return "" if slash else "."
+    return f"/{found['folder']}{slash}"
 
 
 def _clean(text: str) -> str:
     """Without what belongs to the sandbox and not to the code: its paths, addresses, control characters."""
-    for pattern in (_WORKSPACE, _LIBRARY, _ADDRESS):
+    text = _OURS.sub(_seen_from_inside, text)
+    for pattern in (_LIBRARY, _ADDRESS):
         text = pattern.sub("", text)
     return plain(text)
 
@@ -489,7 +498,7 @@ def _one_line_call(example: str) -> str:
 def _explanation(failure: Failure) -> str:
     """What the suite says of it: its message, and pytest's view of the assertion."""
     error = failure.exception
-    if error is None or _is_ours(error):
+    if error is None or error.is_ours:
         return _clean(failure.message) if failure.kind not in ("assertion", "timeout", "lost") else ""
     notes = [note for note in error.notes if not re.match(r"(Falsifying|Failing|Explicit|You can reproduce)", note)]
     adds = failure.kind == "assertion" and not dict(_asked(error)) and not _repeats(error.message, failure.assertion)

@@ -50,15 +50,15 @@ def feedback(
     budget: int = 4000,
     *,
     disclose: Disclosure = "full",
-    previous: Sequence[Report] = (),
+    previous: Sequence[Report | None] = (),
     tokens: bool = False,
     submission: Submission | None = None,
 ) -> str:
     """What to tell the author of the code, in at most `budget` characters, or tokens by our estimate.
 
     `disclose` says how much of the suite may be told (see `disclosure.py`), `previous` are the
-    reports of the attempts before, the first one first. With `submission`, its own lines are
-    quoted where the code was stuck, and below `full`, too.
+    reports of the attempts before, the first one first, with None for one that has no report. With
+    `submission`, its own lines are quoted where the code was stuck, and below `full`, too.
 
     Raises:
         ValueError: the report is `invalid`: it says nothing of the candidate, and is not to be shown to it.

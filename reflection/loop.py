@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, get_args
 
 from harness import Environment, Limits, Report, Runner, Submission, Suite, VerdictCache, averify, awarm
+from harness.models import Failure, Seat
+from harness.seats import SeatName, choose_seat
 from harness.verify import run_blocking
 from runners.pool import Pool
 
 from . import metrics
-from .conversation import Conversation, Exhausted, Generator, GeneratorError, Reply, Tokens, Turn
-from .disclosure import Disclosure
+from .conversation import Conversation, Exhausted, Generator, GeneratorError, Reply, Turn
+from .disclosure import LEVELS, Disclosure
 from .disclosure import disclose as disclosed
 from .feedback import feedback
 from .generators.functions import Function, as_generator
 from .prompts import ANOTHER_APPROACH, Strategy, messages_for, reflection_request
-from .replies import Unreadable, read_reply
+from .replies import DEFAULT_PATH, Unreadable, read_reply
 from .transcript import Attempt, Beginning, Outcome, Result, Transcript
 
 __all__ = ["code_with_reflection", "code_with_reflection_sync"]
@@ -36,12 +40,17 @@ __all__ = ["code_with_reflection", "code_with_reflection_sync"]
 BACK_OFF_SECONDS = (0.25, 1.0, 4.0)
 """Before a verification that could not find out is repeated."""
 FEEDBACK_CHARACTERS = 6_000
+FEWEST_CHARACTERS = 100
+"""Of feedback: to say of both suites how many tests pass."""
 MOST_SAMPLES = 64
 
 OnAttempt = Callable[[Attempt], None]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+BETWEEN = "\n\n"
+HIDDEN_TESTS = f"There are hidden tests, too.{BETWEEN}"
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
@@ -65,6 +74,8 @@ async def code_with_reflection(
     limits: Limits | None = None,
     environment: Environment | None = None,
     seed: int = 0,
+    seat: SeatName = "auto",
+    require_seat: Seat | None = None,
     cache: VerdictCache | None = None,
     on_attempt: OnAttempt | None = None,
 ) -> Result:
@@ -77,7 +88,8 @@ async def code_with_reflection(
     sentences on it, and carries the last ones along.
 
     `disclose` says how much the generator sees of the hidden suite (`count` unless told otherwise), or,
-    where there is none, of the suite (`full`). A candidate passes when it passes both.
+    where there is none, of the suite (`full`). A candidate passes when it passes both. `feedback_budget` is how
+    many characters the feedback on an attempt may have.
 
     A run stops when a candidate passed, after `max_iterations`, once `max_seconds` or `max_tokens` are used
     up (what is running is finished first, but for seconds), or when it is stuck: the same failures twice
@@ -87,17 +99,27 @@ async def code_with_reflection(
     `transcript` names a file that is written as it happens; with one of the same run that is there already,
     the run goes on where that one stopped. Cancelling leaves no sandbox behind.
 
-    `runner` is as in `averify`; a name gets a pool of warm sandboxes for this run, which attempts share one
-    after the other (`freshness="fork"`).
+    `runner`, `seat`, `require_seat` and what else is about verifying are as in `averify`; a runner's name gets
+    a pool of warm sandboxes for this run, which attempts share one after the other (`freshness="fork"`).
 
     Raises:
         ValueError: an argument is wrong; nothing was started.
         GeneratorError: the generator gave no answer. The transcript can be resumed.
         RunnerError: there is no such sandbox to be had here; nothing was generated.
     """
-    _check(max_iterations=max_iterations, samples=samples, max_seconds=max_seconds, max_tokens=max_tokens)
-    asked = as_generator(generator)
+    _check_number("max_iterations", max_iterations)
+    _check_number("samples", samples, MOST_SAMPLES)
+    _check_number("max_seconds", max_seconds)
+    _check_number("max_tokens", max_tokens)
+    if feedback_budget < FEWEST_CHARACTERS:
+        raise ValueError(f"feedback_budget: {feedback_budget} characters say nothing; at least {FEWEST_CHARACTERS}")
     level: Disclosure = disclose or ("count" if hidden is not None else "full")
+    _check_word("disclose", level, LEVELS)
+    _check_word("strategy", strategy, get_args(Strategy))
+    asked = as_generator(generator)
+    suites = [suite] if hidden is None else [suite, hidden]
+    for one in suites:
+        choose_seat(one, start or Submission.from_code("", DEFAULT_PATH), seat, require_seat)
     beginning = Beginning(
         task=task,
         suite=_digest(suite.files, suite.cases, suite.options),
@@ -107,7 +129,6 @@ async def code_with_reflection(
         disclose=level,
         strategy=strategy,
     )
-    judge = _Judge(suite, hidden, limits or Limits(), environment or Environment(), seed, cache)
     settings = _Settings(
         max_iterations,
         max_seconds,
@@ -118,11 +139,14 @@ async def code_with_reflection(
         feedback_budget,
         on_attempt or (lambda attempt: None),
     )
+    verify = partial(
+        averify, limits=limits, environment=environment, seed=seed, seat=seat, require_seat=require_seat, cache=cache
+    )
     with Transcript(Path(transcript) if transcript is not None else None, beginning) as record:
-        run = _Run(asked, judge, record, settings)
         try:
-            async with judge.ready(runner, samples):
-                result = await run.to_the_end(start)
+            async with _sandboxes(runner, samples * len(suites), limits, environment) as pool:
+                judge = _Judge(suites, partial(verify, runner=pool))
+                result = await _Run(asked, judge, record, settings).to_the_end(start)
         except BaseException as exc:
             metrics.record_run(record.result, "cancelled" if isinstance(exc, asyncio.CancelledError) else "error")
             raise
@@ -141,12 +165,16 @@ def _blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 code_with_reflection_sync = _blocking(code_with_reflection)
 
 
-def _check(**given: float | None) -> None:
-    for name, value in given.items():
-        if value is not None and value <= 0:
-            raise ValueError(f"{name}: {value} leaves nothing to do; more than 0")
-    if (given["samples"] or 1) > MOST_SAMPLES:
-        raise ValueError(f"samples: {given['samples']} are too many; at most {MOST_SAMPLES}")
+def _check_number(name: str, value: float | None, most: float = math.inf) -> None:
+    if value is not None and not value > 0:  # nor is NaN
+        raise ValueError(f"{name}: {value} leaves nothing to do; more than 0")
+    if value is not None and value > most:
+        raise ValueError(f"{name}: {value} are too many; at most {most}")
+
+
+def _check_word(name: str, value: str, known: Collection[str]) -> None:
+    if value not in known:
+        raise ValueError(f"{name}: {value!r} is not one of {', '.join(known)}")
 
 
 def _digest(files: Mapping[str, bytes], *more: object) -> str:
@@ -166,34 +194,24 @@ class _Settings:
     on_attempt: OnAttempt
 
 
+@asynccontextmanager
+async def _sandboxes(
+    runner: str | Runner | Pool | None, most: int, limits: Limits | None, environment: Environment | None
+) -> AsyncIterator[Runner | Pool]:
+    """What the caller has brought, or a pool of this run's own."""
+    if runner is not None and not isinstance(runner, str):
+        yield runner
+        return
+    size = min(most, os.cpu_count() or 1)
+    async with awarm(runner, size=size, freshness="fork", limits=limits, environment=environment) as pool:
+        yield pool
+
+
 class _Judge:
-    """Verifies candidates against both suites, and asks again where it could not find out."""
+    """Verifies candidates against each suite, and asks again where it could not find out."""
 
-    def __init__(
-        self,
-        suite: Suite,
-        hidden: Suite | None,
-        limits: Limits,
-        environment: Environment,
-        seed: int,
-        cache: VerdictCache | None,
-    ) -> None:
-        self._suites = [suite] if hidden is None else [suite, hidden]
-        self._limits, self._environment, self._seed = limits, environment, seed
-        self._cache = cache
-        self._pool: Runner | Pool | None = None
-
-    @asynccontextmanager
-    async def ready(self, runner: str | Runner | Pool | None, samples: int) -> AsyncIterator[None]:
-        if runner is not None and not isinstance(runner, str):
-            self._pool = runner
-            yield
-            return
-        size = min(samples * len(self._suites), os.cpu_count() or 1)
-        async with awarm(
-            runner, size=size, freshness="fork", limits=self._limits, environment=self._environment
-        ) as self._pool:
-            yield
+    def __init__(self, suites: Sequence[Suite], verify: Callable[[Submission, Suite], Awaitable[Report]]) -> None:
+        self._suites, self._verify = suites, verify
 
     async def reports(self, submission: Submission) -> tuple[list[Report], int]:
         """One report per suite, and how many verifications it took."""
@@ -201,21 +219,12 @@ class _Judge:
         return [report for report, _ in answers], sum(tries for _, tries in answers)
 
     async def _one(self, submission: Submission, suite: Suite) -> tuple[Report, int]:
-        tries = 0
-        for pause in (*BACK_OFF_SECONDS, None):
-            tries += 1
-            report = await averify(
-                submission,
-                suite,
-                runner=self._pool,
-                limits=self._limits,
-                environment=self._environment,
-                seed=self._seed,
-                cache=self._cache,
-            )
-            if report.verdict != "invalid" or pause is None:
+        report, tries = await self._verify(submission, suite), 1
+        for pause in BACK_OFF_SECONDS:
+            if report.verdict != "invalid":
                 break
             await asyncio.sleep(pause)
+            report, tries = await self._verify(submission, suite), tries + 1
         return report, tries
 
 
@@ -245,7 +254,7 @@ class _Run:
     async def to_the_end(self, start: Submission | None) -> Result:
         try:
             async with asyncio.timeout(self._seconds_left()) as clock:
-                if start is not None and not self._result.attempts:
+                if start is not None and not any(attempt.known for attempt in self._result.attempts):
                     await self._attempt_start(start)
                 while True:
                     await self._conclude_iteration()
@@ -291,17 +300,23 @@ class _Run:
         self._stop_if_nothing_is_known(iteration)
 
     async def _sample(self, conversation: Conversation, iteration: int, sample: int) -> None:
+        reply, seconds = await self._ask(conversation)
+        await self._verify(_Candidate(iteration, sample, reply, seconds), conversation.submission)
+
+    async def _ask(self, conversation: Conversation) -> tuple[Reply, float]:
+        """The generator's answer, without lone surrogates, which no file can hold, and how long it took."""
         begun = time.monotonic()
         reply = await self._generator.generate(conversation)
-        await self._verify(_Candidate(iteration, sample, reply, time.monotonic() - begun), conversation.submission)
+        seconds = time.monotonic() - begun
+        metrics.record_generation(reply.tokens, seconds)
+        return replace(reply, text=reply.text.encode("utf-8", "backslashreplace").decode("utf-8")), seconds
 
     async def _verify(self, candidate: _Candidate, before: Submission | None = None) -> None:
         begun = time.monotonic()
-        text = candidate.reply.text.encode("utf-8", "backslashreplace").decode("utf-8")  # no lone surrogates
         submission, problem = candidate.reply.submission, None
         if submission is None:
             try:
-                submission = read_reply(text, before)
+                submission = read_reply(candidate.reply.text, before)
             except Unreadable as exc:
                 problem = str(exc)
         reports, verifications = await self._judge.reports(submission) if submission is not None else ([], 0)
@@ -309,7 +324,7 @@ class _Run:
             number=len(self._result.attempts) + 1,
             iteration=candidate.iteration,
             sample=candidate.sample,
-            reply=text,
+            reply=candidate.reply.text,
             problem=problem,
             submission=submission,
             report=reports[0] if reports else None,
@@ -322,13 +337,14 @@ class _Run:
             elapsed_seconds=self._elapsed,
         )
         self._record.add(attempt)
-        metrics.record_attempt(attempt)
+        if attempt.reports:
+            metrics.record_verification(attempt.verification_seconds)
         self._settings.on_attempt(attempt)
 
     def _stop_if_nothing_is_known(self, iteration: int) -> None:
         reports = [report for attempt in self._of(iteration) for report in attempt.reports]
         unknown = [report for report in reports if report.verdict == "invalid"]
-        if unknown and not any(_known(attempt) for attempt in self._of(iteration)):
+        if unknown and not any(attempt.known for attempt in self._of(iteration)):
             raise _Stop("invalid", unknown[0].reason)
 
     def _of(self, iteration: int) -> list[Attempt]:
@@ -339,8 +355,8 @@ class _Run:
     async def _conclude_iteration(self) -> None:
         """Stop here, or tell the generator what came of the last iteration, unless it has been told."""
         told = self._told()
-        last = self._of(self._result.iterations)
-        best = max(filter(_known, last), key=lambda attempt: (attempt.passed, attempt.tests_passed), default=None)
+        last = [attempt for attempt in self._of(self._result.iterations) if attempt.known]
+        best = max(last, key=lambda attempt: (attempt.passed, attempt.tests_passed), default=None)
         if best is not None and best.passed:
             raise _Stop("passed", f"attempt {best.number} passed")
         self._stop_if_spent()
@@ -349,59 +365,59 @@ class _Run:
         stuck = bool(told) and not best.searching and _signature(best) == _signature(told[-1])
         if stuck and _was_told(told):
             raise _Stop("stuck", "the same failures again, after the generator had been told so")
-        words = self._feedback(best, told)
+        words = self._feedback(best)
         if stuck:
-            words += "\n\n" + ANOTHER_APPROACH
-        reflection, tokens = "", Tokens()
+            words += BETWEEN + ANOTHER_APPROACH
+        reply, seconds = Reply(), 0.0
         if self._settings.strategy == "reflexion":
-            reflection, tokens = await self._reflection(best, words)
-        self._record.tell(best.number, words, reflection, tokens)
+            reply, seconds = await self._ask(self._reflection(best, words))
+        self._record.tell(best.number, words, reply.text.strip(), reply.tokens, seconds)
 
     def _stop_if_spent(self) -> None:
-        if self._result.iterations >= self._settings.max_iterations:
-            raise _Stop("iterations", f"no candidate passed in {self._settings.max_iterations} iterations")
+        most = self._settings.max_iterations
+        if self._result.iterations >= most:
+            raise _Stop("iterations", f"no candidate passed in {most} iteration{'s' * (most != 1)}")
         if self._settings.max_tokens is not None and self._result.tokens.total >= self._settings.max_tokens:
             raise _Stop("tokens", f"{self._result.tokens.total} of {self._settings.max_tokens} tokens are used up")
 
     def _told(self) -> list[Attempt]:
         return [attempt for attempt in self._result.attempts if attempt.feedback]
 
-    def _feedback(self, attempt: Attempt, told: Sequence[Attempt]) -> str:
-        if attempt.problem is not None or attempt.report is None:
-            return attempt.problem or ""
-        parts = []
-        for index, (report, level) in enumerate(zip(attempt.reports, self._levels(attempt), strict=True)):
-            if not report.passed:
-                words = feedback(
-                    report,
-                    self._settings.feedback_budget,
-                    disclose=level,
-                    previous=[before.reports[index] for before in told if before.reports],
-                    submission=attempt.submission,
-                )
-                parts.append(f"There are hidden tests, too.\n\n{words}" if index else words)
-        return "\n\n".join(parts)
+    def _feedback(self, attempt: Attempt) -> str:
+        if attempt.problem is not None:
+            return attempt.problem
+        failed = [index for index, report in enumerate(attempt.reports) if not report.passed]
+        parts: list[str] = []
+        room = self._settings.feedback_budget
+        for index in reversed(failed):  # what the hidden suite leaves of its half is the public one's
+            opening = HIDDEN_TESTS if index else ""
+            most = room if index == failed[0] else room // 2
+            parts.insert(0, opening + self._words(attempt, index, most - len(opening)))
+            room -= len(parts[0]) + len(BETWEEN)
+        return BETWEEN.join(parts)
 
-    async def _reflection(self, attempt: Attempt, words: str) -> tuple[str, Tokens]:
-        told = [*self._told(), attempt.model_copy(update={"feedback": words})]
-        conversation = self._conversation(told)
-        reply = await self._generator.generate(
-            Conversation(
-                task=conversation.task,
-                messages=reflection_request(conversation.messages),
-                turns=conversation.turns,
-                wants="reflection",
-            )
+    def _words(self, attempt: Attempt, index: int, most: int) -> str:
+        """On one of an attempt's reports; of the attempts before only those count that the generator was told of."""
+        before = self._result.attempts[: attempt.number - 1]
+        return feedback(
+            attempt.reports[index],
+            most,
+            disclose=self._levels(attempt)[index],
+            previous=[one.reports[index] if one.feedback and one.reports else None for one in before],
+            submission=attempt.submission,
         )
-        metrics.record_tokens(reply.tokens)
-        return reply.text.strip(), reply.tokens
+
+    def _reflection(self, attempt: Attempt, words: str) -> Conversation:
+        """The question what went wrong, to a generator that has read these words on it."""
+        known = self._conversation([*self._told(), attempt.model_copy(update={"feedback": words})])
+        return replace(known, messages=reflection_request(known.messages), wants="reflection")
 
     def _conversation(self, told: Sequence[Attempt] | None = None) -> Conversation:
         told = self._told() if told is None else told
         return Conversation(
             task=self._result.task,
             messages=messages_for(self._result.task, told, self._settings.strategy),
-            turns=tuple(self._turn(attempt) for attempt in self._result.attempts if _known(attempt)),
+            turns=tuple(self._turn(attempt) for attempt in self._result.attempts if attempt.known),
         )
 
     def _turn(self, attempt: Attempt) -> Turn:
@@ -428,19 +444,17 @@ class _Candidate:
     seconds: float
 
 
-def _known(attempt: Attempt) -> bool:
-    """Whether we found out what became of it."""
-    return all(report.verdict != "invalid" for report in attempt.reports)
-
-
 def _signature(attempt: Attempt) -> object:
-    """The same for attempts that fail alike; addresses differ from run to run."""
+    """The same for attempts that fail alike."""
     if attempt.problem is not None:
         return "no code"
-    return [
-        (report.verdict, sorted((failure.nodeid, _ADDRESS.sub("", failure.message)) for failure in report.failures))
-        for report in attempt.reports
-    ]
+    return [(report.verdict, sorted(map(_symptom, report.failures))) for report in attempt.reports]
+
+
+def _symptom(failure: Failure) -> tuple[str, str, str]:
+    """Without what differs from run to run: addresses, and what was measured when a limit was passed."""
+    message = "" if failure.kind in ("memory", "limit", "timeout") else _ADDRESS.sub("", failure.message)
+    return failure.nodeid, failure.kind, message
 
 
 def _was_told(told: Sequence[Attempt]) -> bool:

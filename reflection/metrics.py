@@ -7,9 +7,9 @@ from prometheus_client import Counter, Histogram
 from harness.metrics import REGISTRY
 
 from .conversation import Tokens
-from .transcript import Attempt, Result
+from .transcript import Result
 
-__all__ = ["record_attempt", "record_run", "record_tokens"]
+__all__ = ["record_generation", "record_run", "record_verification"]
 
 _SECONDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -45,17 +45,15 @@ _verification = Histogram(
 )
 
 
-def record_tokens(tokens: Tokens) -> None:
+def record_generation(tokens: Tokens, seconds: float) -> None:
+    """A generator has answered, with code or with a reflection."""
     _tokens.labels("prompt").inc(tokens.prompt)
     _tokens.labels("completion").inc(tokens.completion)
+    _generation.observe(seconds)
 
 
-def record_attempt(attempt: Attempt) -> None:
-    record_tokens(attempt.tokens)
-    if attempt.iteration:
-        _generation.observe(attempt.generation_seconds)
-    if attempt.reports:
-        _verification.observe(attempt.verification_seconds)
+def record_verification(seconds: float) -> None:
+    _verification.observe(seconds)
 
 
 def record_run(result: Result, outcome: str) -> None:

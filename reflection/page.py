@@ -75,7 +75,7 @@ def _outcome(result: Result) -> str:
 def _banner(result: Result) -> Markup:
     tone = "good" if result.passed else "none" if result.outcome is None else "bad"
     mark = {"good": "✓", "bad": "✗"}.get(tone, "…")
-    lines = [cut(result.task.strip().partition("\n")[0], 300), result.reason]
+    lines = [cut(result.task.strip().partition("\n")[0], 300), "" if result.passed else result.reason]
     best = result.best
     if result.gap is not None and best is not None and best.hidden is not None:
         lines.append(f"Of the hidden tests: {headline(best.hidden)}.")
@@ -171,7 +171,8 @@ def _rows(suite: str, reports: Sequence[Report | None]) -> list[_Row]:
 
 
 def _legend(attempts: int, tests: int) -> str:
-    said = ["✓ passed   ✗ failed   ! error   ◷ out of time   – skipped   · not run"]
+    marks = ("✓ passed", "✗ failed", "! error", "◷ out of time", "– skipped", "· not run")
+    said = ["   ".join(mark.replace(" ", "\N{NO-BREAK SPACE}") for mark in marks)]
     if attempts:
         said.append(f"{attempts} attempts that changed nothing are left out.")
     if tests:
@@ -181,7 +182,7 @@ def _legend(attempts: int, tests: int) -> str:
 
 def _column(attempt: Attempt) -> Markup:
     passing = attempt.tests_passed
-    total = sum(len(report.tests) for report in attempt.reports)
+    total = sum(report.score[1] for report in attempt.reports)
     score = f"{passing}/{total}" if attempt.reports else "–"
     hint = f"Attempt {attempt.number}, iteration {attempt.iteration}: {score} tests pass"
     link = element("a", str(attempt.number), href=f"#attempt-{attempt.number}", title=hint)
@@ -230,10 +231,9 @@ def _identity(attempt: Attempt, suite: str, index: int) -> str:
 
 
 def _attempt(result: Result, attempt: Attempt) -> Markup:
-    verdict = attempt.report.verdict if attempt.report is not None else "no code"
-    told = attempt.problem or (headline(attempt.report) if attempt.report is not None else "not verified")
-    tag = element("span", f"{mark_of(verdict)} {verdict.replace('_', ' ')}", class_=f"tag {tone_of(verdict)}")
-    title = element("h3", f"Attempt {attempt.number} ", tag, f" {cut(told, 200)}")
+    title = element("h3", f"Attempt {attempt.number}", *_verdicts(attempt))
+    worst = next((report.verdict for report in attempt.reports if not report.passed), None)
+    verdict = worst or ("passed" if attempt.passed else "no code")
     best = " · the best" if result.best is not None and attempt.number == result.best.number else ""
     costs = element("p", " · ".join(_cost(attempt)) + best, class_="quiet")
     return element(
@@ -249,6 +249,19 @@ def _attempt(result: Result, attempt: Attempt) -> Markup:
         id=f"attempt-{attempt.number}",
         class_=tone_of(verdict),
     )
+
+
+def _verdicts(attempt: Attempt) -> Iterator[str]:
+    """Of each suite: a tag, and how many tests pass."""
+    if attempt.report is None:
+        yield from (" ", _tag("no code", "no code"), f" {cut(attempt.problem or 'not verified', 200)}")
+    for kind, report in (("", attempt.report), ("hidden ", attempt.hidden)):
+        if report is not None:
+            yield from (" ", _tag(report.verdict, f"{kind}{report.verdict.replace('_', ' ')}"), f" {headline(report)}")
+
+
+def _tag(verdict: str, said: str) -> Markup:
+    return element("span", f"{mark_of(verdict)} {said}", class_=f"tag {tone_of(verdict)}")
 
 
 def _cost(attempt: Attempt) -> Iterator[str]:
@@ -347,13 +360,14 @@ def _text(data: bytes) -> str:
 def _costs(shown: Sequence[Attempt]) -> Markup | None:
     if not shown:
         return None
-    names = ("attempt", "tests passed", "generating", "verifying", "tokens read", "tokens written")
+    counted = any(attempt.tokens.total for attempt in shown)
+    names = ["attempt", "tests passed", "generating", "verifying", *(["tokens read", "tokens written"] * counted)]
+    rows = [_cost_row(attempt)[: len(names)] for attempt in shown]
     head = element("tr", *(element("th", name, scope="col", class_="number") for name in names))
-    rows = [
-        element("tr", *(element("td", value, class_="number") for value in _cost_row(attempt))) for attempt in shown
-    ]
-    table = element("table", element("thead", head), element("tbody", *rows))
-    return element("section", element("h2", "Time and tokens"), element("div", table, class_="scroll", tabindex=0))
+    body = [element("tr", *(element("td", value, class_="number") for value in row)) for row in rows]
+    table = element("table", element("thead", head), element("tbody", *body))
+    title = element("h2", "Time and tokens" if counted else "Time")
+    return element("section", title, element("div", table, class_="scroll", tabindex=0))
 
 
 def _cost_row(attempt: Attempt) -> tuple[str, ...]:

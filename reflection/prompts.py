@@ -42,20 +42,27 @@ def messages_for(task: str, attempts: Sequence[Attempt], strategy: Strategy) -> 
     `attempts` are those that the generator was told of, in order. With `reflexion` only the latest attempt
     stands there, and before it what the generator said of its last failures.
     """
-    start = next((attempt.submission for attempt in attempts if attempt.iteration == 0), None)
-    kept = list(attempts[-1 if strategy == "reflexion" else -REMEMBERED_ATTEMPTS :])
+    remembered = 1 if strategy == "reflexion" else REMEMBERED_ATTEMPTS
+    older, kept = attempts[:-remembered], list(attempts[-remembered:])
     opening = task.strip()
     if strategy == "reflexion":
         opening += _lessons(attempts)
-    if start is not None:
-        opening += "\n\nThe code to begin with:\n\n" + _shown(start)
     if kept and kept[0].iteration == 0:
-        opening += "\n\n" + kept.pop(0).feedback
+        start = kept.pop(0)
+        opening += f"\n\nThe code to begin with:\n\n{_said(start)}\n\n{_told(start)}"
+    elif before := next((one.submission for one in reversed(older) if one.submission is not None), None):
+        # A reply may be a diff, or some of the files: what it is to be applied to has to be seen.
+        opening += f"\n\nThe code before the attempts below:\n\n{_shown(before)}"
     messages = [Message("system", _SYSTEM), Message("user", opening)]
     for attempt in kept:
         messages.append(Message("assistant", _said(attempt)))
-        messages.append(Message("user", attempt.feedback))
+        messages.append(Message("user", _told(attempt)))
     return tuple(messages)
+
+
+def _told(attempt: Attempt) -> str:
+    """The feedback speaks of attempts by number, so each has to have its own."""
+    return f"Attempt {attempt.number}:\n\n{attempt.feedback}"
 
 
 def reflection_request(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -1,7 +1,7 @@
 """A model's reply → files.
 
 What is understood: one fenced block; several, each with its path; a unified diff, fenced or not;
-a reply that is nothing but the file. Prose may stand around all of it. What cannot be understood is
+a file without any fence. Prose may stand around all of it. What cannot be understood is
 an `Unreadable` whose text is written for the model: it is told, and asked again.
 """
 
@@ -11,7 +11,7 @@ import ast
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness import Submission
@@ -26,9 +26,17 @@ DEFAULT_PATH = "solution.py"
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})(?P<info>[^\n`]*)$", re.MULTILINE)
 _PATH = r"(?:[\w.+-]+/)*[\w.+-]*\w\.[A-Za-z]\w{0,9}"
 _IN_INFO = re.compile(rf"(?:^|[\s:=\"'(])({_PATH})(?=$|[\s\"')])")
-_BEFORE = re.compile(rf"^\W*(?:(?:file|path|filename|datei)\W+)?({_PATH})\W*$", re.IGNORECASE)
+_BEFORE = re.compile(
+    rf"^\W*(?:\d+[.)]\W+)?(?:(?:file|path|filename|datei)\W+)?({_PATH})\W*(?:\((?:new|updated)\b.*)?$", re.IGNORECASE
+)
 _FIRST_LINE = re.compile(rf"^(?:#|//|--|/\*|<!--)\s*(?:(?:file|path|filename)\s*:\s*)?({_PATH})\s*(?:\*/|-->)?$", re.I)
 _PYTHON = ("", "python", "py", "python3", "py3")
+# Of a file without a fence: lines that prose does not begin with, and those that may come after one.
+_STARTS = re.compile(
+    r"(?:async )?def \w|class \w+[(:]|import [\w.]+(?: as \w+)?(?:, ?[\w.]+)*\s*$|from [\w.]+ import |@\w+|[A-Z_]+ = "
+)
+_GOES_ON = re.compile(r"\s|$|[)\]}#]")
+_TESTS = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
 
 
 class Unreadable(Exception):
@@ -43,6 +51,8 @@ class Block:
     path: str | None
     text: str
     closed: bool = True
+    above: str = ""
+    """The line before it."""
 
 
 def read_reply(text: str, before: Submission | None = None) -> Submission:
@@ -74,26 +84,35 @@ def blocks_of(text: str) -> Iterator[Block]:
     while (opening := _FENCE.search(text, position)) is not None:
         start = min(opening.end() + 1, len(text))
         fence = opening["fence"]
-        closing = re.compile(rf"^[ \t]*{re.escape(fence[0])}{{{len(fence)},}}[ \t]*$", re.MULTILINE).search(text, start)
+        # One that is indented further is of a docstring, or of a list inside: it ends nothing, as in CommonMark.
+        most = len(opening["indent"]) + 3
+        closing = re.compile(rf"^[ \t]{{0,{most}}}{re.escape(fence[0])}{{{len(fence)},}}[ \t]*$", re.MULTILINE).search(
+            text, start
+        )
         end = closing.start() if closing is not None else len(text)
         body = text[start:end]
         if opening["indent"]:
             body = textwrap.dedent(body)
         info = opening["info"].strip()
+        above = _line_above(text[: opening.start()])
         yield Block(
             language=re.split(r"[\s:={]", info, maxsplit=1)[0].lower(),
-            path=_path_of(info, text[: opening.start()], body),
+            path=_path_of(info, above, body),
             text=body,
             closed=closing is not None,
+            above=above,
         )
         position = closing.end() if closing is not None else len(text)
+
+
+def _line_above(text: str) -> str:
+    return next((line for line in reversed(text[-500:].splitlines()[-2:]) if line.strip()), "")
 
 
 def _path_of(info: str, above: str, body: str) -> str | None:
     if found := _IN_INFO.search(info):
         return _relative(found[1])
-    lines = [line for line in above[-500:].splitlines()[-2:] if line.strip()]
-    if lines and (found := _BEFORE.match(lines[-1])):
+    if found := _BEFORE.match(above):
         return _relative(found[1])
     if found := _FIRST_LINE.match(body.partition("\n")[0].strip()):
         return _relative(found[1])
@@ -111,23 +130,48 @@ def _patched(patches: Sequence[Block], files: dict[str, bytes]) -> dict[str, byt
 
 
 def _whole_files(text: str, blocks: Sequence[Block], files: dict[str, bytes]) -> dict[str, bytes]:
+    blocks = blocks or [Block("", None, _unfenced(text))]
     named = {block.path: block for block in blocks if block.path is not None}
-    if named:
-        for block in named.values():
-            _check_closed(block)
-        return {str(path): _encoded(block.text) for path, block in named.items()}
-    candidates = [block for block in blocks if block.language in _PYTHON and block.text.strip()]
-    if not candidates:
-        candidates = [Block("", None, text)] if _is_program(text) else []
-    if not candidates:
+    if not named and len(files) > 1:
+        named = {path: block for block in blocks if (path := _mentioned(block.above, files)) is not None}
+    others = [path for path in named if not _TESTS.search(path)]
+    if not others or not any(path.endswith(".py") for path in (*files, *others)):  # tests or notes, and no code
+        unnamed = [block for block in blocks if block not in named.values()]
+        if chosen := _longest(block for block in unnamed if block.language in _PYTHON and block.text.strip()):
+            named = {**named, _only_path(files): chosen}
+    if not named:
         raise Unreadable(
             "There is no code in your reply. Answer with the complete file in one fenced block; "
             "for several files put the path of each on the line before its block."
         )
-    # A fragment or an example of use may stand beside the file: the file is the longest.
-    chosen = max(candidates, key=lambda block: len(block.text))
-    _check_closed(chosen)
-    return {_only_path(files): _encoded(chosen.text)}
+    for block in named.values():
+        _check_closed(block)
+    return {path: _encoded(block.text) for path, block in named.items()}
+
+
+def _mentioned(line: str, files: Iterable[str]) -> str | None:
+    """The one of these files that a line of prose speaks of."""
+    found = set(re.findall(_PATH, line)) & set(files)
+    return found.pop() if len(found) == 1 else None
+
+
+def _longest(blocks: Iterable[Block]) -> Block | None:
+    """A fragment or an example of use may stand beside the file: that is the longest."""
+    return max(blocks, key=lambda block: len(block.text), default=None)
+
+
+def _unfenced(text: str) -> str:
+    """All of it if that is a program, else from the first line that prose would not begin with to the last."""
+    if _is_program(text):
+        return text
+    lines = text.split("\n")
+    starts = [index for index, line in enumerate(lines) if _STARTS.match(line)]
+    if not starts:
+        return ""
+    end = starts[-1] + 1
+    while end < len(lines) and _GOES_ON.match(lines[end]):
+        end += 1
+    return "\n".join(lines[starts[0] : end]).rstrip() + "\n"
 
 
 def _encoded(text: str) -> bytes:

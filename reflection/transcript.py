@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TextIO
@@ -60,6 +60,7 @@ class Attempt(Value):
     tokens: Tokens = Field(default_factory=Tokens)
     """Of the generation and of the reflection."""
     generation_seconds: float = 0
+    """Of both, too."""
     verification_seconds: float = 0
     verifications: int = 0
     """Sandboxed runs, those that had to be repeated included."""
@@ -72,12 +73,17 @@ class Attempt(Value):
         return bool(self.reports) and all(report.passed for report in self.reports)
 
     @property
+    def known(self) -> bool:
+        """Whether we found out what became of it."""
+        return all(report.verdict != "invalid" for report in self.reports)
+
+    @property
     def reports(self) -> tuple[Report, ...]:
         return tuple(report for report in (self.report, self.hidden) if report is not None)
 
     @property
     def tests_passed(self) -> int:
-        return sum(_passing(report) for report in self.reports)
+        return sum(report.score[0] for report in self.reports)
 
     @field_serializer("submission", when_used="json-unless-none")
     def _as_texts(self, submission: Submission) -> dict[str, Any]:
@@ -102,10 +108,6 @@ def _data(text: Any) -> bytes:
     if isinstance(text, Mapping):
         return base64.b64decode(text["$bytes"])
     return str(text).encode("utf-8")
-
-
-def _passing(report: Report) -> int:
-    return sum(test.outcome in ("passed", "xpassed") for test in report.tests)
 
 
 class Beginning(Value):
@@ -145,7 +147,7 @@ class Result(Value):
     def best(self) -> Attempt | None:
         """The attempt that passes all, else the first of those that pass the most tests."""
         verified = [attempt for attempt in self.attempts if attempt.report is not None]
-        return max(verified, key=lambda attempt: (attempt.passed, attempt.tests_passed), default=None)
+        return max(verified, key=lambda attempt: (attempt.known, attempt.passed, attempt.tests_passed), default=None)
 
     @property
     def submission(self) -> Submission | None:
@@ -172,7 +174,8 @@ class Result(Value):
 
     @property
     def iterations(self) -> int:
-        return max((attempt.iteration for attempt in self.attempts), default=0)
+        """Those of which something is known; the others are not used up."""
+        return max((attempt.iteration for attempt in self.attempts if attempt.known), default=0)
 
     @property
     def tokens(self) -> Tokens:
@@ -184,7 +187,8 @@ class Result(Value):
 
 
 def _share(report: Report) -> float:
-    return _passing(report) / len(report.tests) if report.tests else float(report.passed)
+    passed, counted = report.score
+    return passed / counted if counted else float(report.passed)
 
 
 class Transcript:
@@ -227,9 +231,13 @@ class Transcript:
         self._result = _with_attempts(self._result, [*self._result.attempts, attempt])
         self._write("attempt", attempt)
 
-    def tell(self, number: int, feedback: str, reflection: str = "", tokens: Tokens | None = None) -> None:
+    def tell(
+        self, number: int, feedback: str, reflection: str = "", tokens: Tokens | None = None, seconds: float = 0
+    ) -> None:
         """What the generator was told of an attempt, what it said to it, and what that cost."""
-        told = _Told(number=number, feedback=feedback, reflection=reflection, tokens=tokens or Tokens())
+        told = _Told(
+            number=number, feedback=feedback, reflection=reflection, tokens=tokens or Tokens(), seconds=seconds
+        )
         self._result = _told(self._result, told)
         self._write("feedback", told)
 
@@ -251,6 +259,7 @@ class _Told(Value):
     feedback: str
     reflection: str = ""
     tokens: Tokens = Field(default_factory=Tokens)
+    seconds: float = 0
 
 
 class _Ending(Value):
@@ -260,7 +269,8 @@ class _Ending(Value):
 
 
 def _with_attempts(result: Result, attempts: Iterable[Attempt]) -> Result:
-    return result.model_copy(update={"attempts": tuple(attempts)})
+    """What was the end of an earlier run is none any more."""
+    return result.model_copy(update={"attempts": tuple(attempts), "outcome": None, "reason": "", "seconds": 0})
 
 
 def _told(result: Result, told: _Told) -> Result:
@@ -274,6 +284,7 @@ def _told(result: Result, told: _Told) -> Result:
                     "feedback": told.feedback,
                     "reflection": told.reflection,
                     "tokens": attempt.tokens + told.tokens,
+                    "generation_seconds": attempt.generation_seconds + told.seconds,
                 }
             )
             for attempt in result.attempts
@@ -321,7 +332,7 @@ def _follow(result: Result | None, line: str, where: str) -> Result:
 
 
 def _resumable(path: Path, beginning: Beginning) -> Result | None:
-    """How far an earlier run came, as far as it can be gone on with; None for an empty file."""
+    """How far an earlier run came, without a line that was cut off; None for an empty file."""
     data = path.read_bytes()
     if not data.strip():
         return None
@@ -332,15 +343,12 @@ def _resumable(path: Path, beginning: Beginning) -> Result | None:
         with path.open("rb+") as file:
             file.truncate(data.rfind(b"\n") + 1)
         found = read_transcript(path)
-    usable = [attempt for attempt in found.attempts if not _is_invalid(attempt)]
-    return _with_attempts(found, usable)
+    return found
+
+
+_NAMES = {"hidden": "hidden suite", "disclose": "level of disclosure"}
 
 
 def _differing(found: Beginning, asked: Beginning) -> str:
-    names: Sequence[str] = list(Beginning.model_fields)
-    return next((name for name in names if getattr(found, name) != getattr(asked, name)), "")
-
-
-def _is_invalid(attempt: Attempt) -> bool:
-    """We could not find out, then; the next run shall."""
-    return any(report.verdict == "invalid" for report in attempt.reports)
+    names = [name for name in Beginning.model_fields if getattr(found, name) != getattr(asked, name)]
+    return _NAMES.get(names[0], names[0]) if names else ""

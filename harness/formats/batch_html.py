@@ -40,7 +40,7 @@ def render(summary: Summary) -> str:
             summary.failures.most_common(MOST_CAUSES),
             "failure",
         ),
-        _causes("Tests that fail most often", "", summary.tests.most_common(MOST_CAUSES), "test"),
+        _causes("Tests that fail most often", "", _repeated(summary.tests.most_common(MOST_CAUSES)), "test"),
         _slowest(summary.slowest),
         _causes(
             "Jobs that could not be judged",
@@ -197,6 +197,11 @@ def _causes(title: str, remark: str, found: Sequence[tuple[str, Common]], what: 
     )
     note = element("p", remark, class_="quiet") if remark else None
     return element("section", element("h2", title), note, element("table", head, element("tbody", *rows)))
+
+
+def _repeated(found: Sequence[tuple[str, Common]]) -> list[tuple[str, Common]]:
+    """Where every job has tests of its own, those that fail once say nothing."""
+    return [(name, common) for name, common in found if common.count > 1]
 
 
 def _share_bar(share: float) -> Markup:

@@ -35,11 +35,10 @@ def render(report: Report) -> str:
 
 def headline(report: Report) -> str:
     """How many tests pass, of those that count."""
-    counted = [test for test in report.tests if test.outcome not in ("skipped", "xfailed")]
-    passing = sum(test.outcome in ("passed", "xpassed") for test in counted)
+    passing, counted = report.score
     if not counted:
         return "no test was run"
-    return f"all {passing} tests pass" if passing == len(counted) else f"{passing} of {len(counted)} tests pass"
+    return f"all {passing} tests pass" if passing == counted else f"{passing} of {counted} tests pass"
 
 
 def _words(name: str) -> str:
@@ -179,7 +178,7 @@ def _raised(error: ErrorInfo, failure: Failure) -> Iterator[tuple[str, Markup]]:
     bare = error.type in ("AssertionError", "Failed")
     said = error.message if bare else f"{error.type}: {error.message}".rstrip(": ")
     said = "\n".join([said, *error.notes])
-    if said not in (failure.message, _gist(failure)):  # that stands above already
+    if not error.is_ours and said not in (failure.message, _gist(failure)):  # that stands above already
         yield "it says", _pre(said)
     outer = error
     while (cause := outer.cause) is not None:

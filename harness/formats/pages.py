@@ -236,6 +236,7 @@ article h3 { margin-top: 0; }
   .figures { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .grid th[scope=row] { max-width: 10.5rem; min-width: 8rem; white-space: normal; }
   article { padding-left: .6rem; }
+  .failure > summary b { word-break: break-all; }
   .optional { display: none; }
 }
 @media print { details > .inside { display: block; } pre { max-height: none; } }

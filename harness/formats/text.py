@@ -21,6 +21,7 @@ LONGEST_LOCAL = 100
 
 # What a terminal obeys instead of showing it, the marks that turn the direction of text included.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_ADDRESS = re.compile(r"(?<=hread) 0x[0-9a-f]+")
 _LIBRARY = re.compile(r'File "(<|.*/(site|dist)-packages/|.*/lib/python3)')
 
 
@@ -47,7 +48,7 @@ def describe(failure: Failure) -> Iterator[str]:
     yield _title(failure)
     if failure.assertion is not None:
         yield from _assertion(failure)
-    elif failure.exception is not None:
+    elif failure.exception is not None and not failure.exception.is_ours:
         yield from _indented(_error_line(failure.exception), 4)
     else:
         yield from _indented(failure.message, 4)
@@ -130,9 +131,9 @@ def _indented(text: str, by: int) -> Iterator[str]:
 
 
 def own_part(stack: str) -> str:
-    """Without the frames of pytest and other libraries, of which there are dozens."""
+    """Without the frames of pytest and other libraries, of which there are dozens, and addresses of threads."""
     lines = stack.splitlines()
-    own = [line for line in lines if not _LIBRARY.search(line)]
+    own = [_ADDRESS.sub("", line) for line in lines if not _LIBRARY.search(line)]
     return "\n".join([*own, f"[... {len(lines) - len(own)} frames of libraries ...]"])
 
 

@@ -15,6 +15,7 @@ import signal
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from harness import Submission
 from harness.files import read
@@ -60,26 +61,33 @@ class CommandGenerator:
         return Reply(text=output)
 
     async def _run(self, prompt: str, folder: Path) -> tuple[int, str]:
-        process = await self._start(folder)
+        # Files and no pipes: a helper that the agent leaves in the background would keep a pipe open.
+        with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
+            told.write(prompt.encode("utf-8", "backslashreplace"))
+            told.seek(0)
+            status = await self._status(folder, told, said)
+            said.seek(max(0, said.seek(0, os.SEEK_END) - LONGEST_OUTPUT))
+            return status, said.read().decode("utf-8", "replace")
+
+    async def _status(self, folder: Path, told: IO[bytes], said: IO[bytes]) -> int:
+        process = await self._start(folder, told, said)
         try:
             async with asyncio.timeout(self._seconds):
-                output, _ = await process.communicate(prompt.encode("utf-8", "backslashreplace"))
+                return await process.wait()
         except TimeoutError:
             raise GeneratorError(
                 self.name, f"was not done after {self._seconds:g} seconds, and was ended; its changes are lost."
             ) from None
         finally:
             await _end(process)
-        assert process.returncode is not None
-        return process.returncode, output[-LONGEST_OUTPUT:].decode("utf-8", "replace")
 
-    async def _start(self, folder: Path) -> asyncio.subprocess.Process:
+    async def _start(self, folder: Path, told: IO[bytes], said: IO[bytes]) -> asyncio.subprocess.Process:
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *self._words,
                 cwd=folder,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
+                stdin=told,
+                stdout=said,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,  # so that what it starts can be ended with it
             )

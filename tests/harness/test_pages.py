@@ -186,6 +186,59 @@ def test_the_page_says_how_far_the_verdict_can_be_trusted():
     assert "reads" in page
 
 
+def test_a_test_that_was_ended_is_told_in_words_of_its_own():
+    """
+    By which exception the guest ended it is of no interest to a reader.
+    """
+    ours = ErrorInfo(type="CandidateLost", module="reproof_guest.judging", message="the candidate was lost")
+    failure = Failure(nodeid="t", phase="call", kind="timeout", message="ran longer than its 5 seconds", exception=ours)
+    report = Report(verdict="failed", reason="", failures=(failure,))
+
+    for said in (html.render(report), str(report)):
+        assert "ran longer than its 5 seconds" in said and "CandidateLost" not in said
+
+
+def test_where_a_test_was_stuck_is_told_without_addresses():
+    """
+    Of the stack there are the code's own lines, on the page and at the terminal.
+    """
+    stack = 'Current thread 0x00007f50ee49db80 (most recent call first):\n  File "solution.py", line 7 in f\n'
+    failure = Failure(nodeid="t", phase="call", kind="timeout", message="too slow", stack=stack)
+    report = Report(verdict="failed", reason="", failures=(failure,))
+
+    for said in (html.render(report), str(report)):
+        assert "Current thread (most recent call first)" in said and "line 7 in f" in said and "0x" not in said
+
+
+def test_the_name_of_a_failure_stands_beside_its_mark_on_a_phone(browser: Browser, tmp_path):
+    """
+    However long it is, it begins where the mark for unfolding is.
+    """
+    failure = Failure(nodeid="tests/test_a.py::test_" + "x" * 60, phase="call", kind="assertion", message="no")
+    path = tmp_path / "long.html"
+    path.write_text(html.render(Report(verdict="failed", reason="", failures=(failure,))), "utf-8")
+
+    above = "(s => s.querySelector('b').getClientRects()[0].top - s.getBoundingClientRect().top)"
+    seen = browser.see(path, {"above": f"{above}(document.querySelector('.failure summary'))"}, width=PHONE)
+
+    assert seen.values["above"] < 24
+
+
+def test_a_batch_lists_only_tests_that_fail_more_than_once():
+    """
+    Where every job has tests of its own, a list of those that failed once says nothing.
+    """
+    failures = [Failure(nodeid=name, phase="call", kind="assertion", message="no") for name in ("rare", "usual")]
+    summary = Summary()
+    summary.add("a", Report(verdict="failed", reason="", failures=tuple(failures)))
+    assert "Tests that fail most often" not in batch_html.render(summary)
+
+    summary.add("b", Report(verdict="failed", reason="", failures=tuple(failures[1:])))
+
+    page = batch_html.render(summary)
+    assert "Tests that fail most often" in page and "usual" in page and "rare" not in page
+
+
 def test_tests_that_pass_can_be_hidden(browser: Browser, verify_page):
     """
     One click leaves the tests that do not pass.

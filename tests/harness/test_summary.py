@@ -65,6 +65,18 @@ def test_failures_that_differ_in_values_only_count_together():
     assert (cause, common.count, common.example) == ("ValueError: bad N in '…'", 2, "first")
 
 
+def test_a_test_that_was_ended_counts_by_why():
+    """
+    The exception by which the guest ends a test is our doing: what counts is what the test did.
+    """
+    summary = Summary()
+    ours = ErrorInfo(type="CandidateLost", module="reproof_guest.judging", message="the candidate was lost")
+    failure = Failure(nodeid="t", phase="call", kind="timeout", message="ran longer than its 5 seconds", exception=ours)
+    summary.add("job", Report(verdict="failed", reason="", failures=(failure,)))
+
+    assert [cause for cause, _ in summary.failures.most_common(9)] == ["timeout: ran longer than its N seconds"]
+
+
 def test_what_we_failed_at_is_no_failure_of_a_candidate():
     """
     An invalid job is counted apart, with its reason.

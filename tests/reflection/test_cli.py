@@ -27,6 +27,7 @@ def reproof(tmp_path: Path) -> Command:
             "solution.py": WRONG,
             "tests/test_add.py": TESTS,
             "hidden/test_more.py": HIDDEN,
+            "reaching_in/test_it.py": "import solution\n\nclass Mine(solution.Base): pass\n\ndef test_it(): pass\n",
             "agent.py": "s = open('solution.py').read(); open('solution.py', 'w').write(s.replace('-', '+'))",
         },
     )
@@ -56,7 +57,31 @@ def test_no_candidate_that_passes_is_status_1(reproof):
     done = reflect(reproof, "--start", "solution.py", "--iterations", "1", "--disclose", "count")
 
     assert done.returncode == 1
-    assert "NOT PASSED: no candidate passed in 1 iterations" in done.stdout
+    assert "NOT PASSED: no candidate passed in 1 iteration\n" in done.stdout
+    assert "attempts  2 in 1 iteration, 2 verifications\n" in done.stdout
+
+
+def test_a_terminal_that_is_not_utf_8_gets_the_summary_all_the_same(reproof):
+    """
+    What it cannot show is written out, and the verdict stands.
+    """
+    done = reflect(reproof, "--start", "solution.py", "--hidden", "hidden", env={"PYTHONIOENCODING": "ascii"})
+
+    assert done.returncode == 0, done.stderr
+    assert "passed, 1 of 1 tests pass \\xb7 hidden passed" in done.stdout
+
+
+def test_a_transcript_of_another_run_says_what_differs(reproof):
+    """
+    Nothing is run, and the file stays as it is.
+    """
+    options = ("--start", "solution.py", "--transcript", "run.jsonl")
+    reflect(reproof, *options)
+
+    done = reflect(reproof, *options, "--hidden", "hidden")
+
+    assert done.returncode == 2
+    assert "run.jsonl: is the transcript of a run with another hidden suite" in done.stderr
 
 
 def test_a_command_writes_the_code(reproof):
@@ -119,6 +144,8 @@ def test_an_endpoint_that_refuses_is_status_3(reproof):
         (("--start", "solution.py", "--samples", "65"), "not from 1 to 64"),
         (("--start", "solution.py", "--transcript", "no/where.jsonl"), "no such directory"),
         (("--start", "solution.py", "--seconds", "-1"), "max_seconds"),
+        (("--start", "solution.py", "--hidden", "reaching_in", "--require-seat", "separate"), "separate is required"),
+        (("--start", "solution.py", "--model", "m"), "goes with --generator openai or anthropic"),
     ],
 )
 def test_wrong_usage_is_status_2(reproof, options, told):

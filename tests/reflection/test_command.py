@@ -6,7 +6,6 @@ import asyncio
 import os
 import select
 import shlex
-import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from harness import Submission, Suite
 from reflection import CommandGenerator, Conversation, GeneratorError, Message, Turn, code_with_reflection
+from reflection.generators.command import LONGEST_OUTPUT
 
 SUITE = Suite.from_code("from solution import add\n\ndef test_add():\n    assert add(1, 2) == 3\n")
 WRONG = Submission.from_code("def add(a, b):\n    return a - b\n")
@@ -105,6 +105,26 @@ async def test_cancelling_ends_all_that_it_started(tmp_path: Path, moment: str):
     os.close(reading)
 
 
+async def test_what_it_leaves_running_is_not_waited_for():
+    """
+    A helper in the background that holds the agent's output open is ended with the agent.
+    """
+    script = "import os, signal; os.fork() or signal.pause(); open('a.py', 'w').write('1'); print('done')"
+
+    reply = await agent(script).generate(talk())
+
+    assert reply.submission.files == {"a.py": b"1"} and reply.text == "done\n"
+
+
+async def test_of_a_long_output_the_end_is_kept():
+    """
+    What an agent answers stands at the end of what it says.
+    """
+    reply = await agent("print('x' * 300_000); print('the end')").generate(talk())
+
+    assert reply.text.endswith("x\nthe end\n") and len(reply.text) == LONGEST_OUTPUT
+
+
 def test_a_command_is_a_line_or_a_list():
     """
     Words are taken apart as a shell would; an empty line is refused.
@@ -132,4 +152,3 @@ def test_signals_are_not_ours():
     reply = asyncio.run(agent("import os; open('sid', 'w').write(str(os.getsid(0)))").generate(talk()))
 
     assert int(reply.submission.files["sid"]) != os.getsid(0)
-    assert signal.getsignal(signal.SIGINT) is not None

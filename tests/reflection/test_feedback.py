@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -202,6 +203,50 @@ def test_nothing_of_the_sandbox_or_of_pytest_is_in_it(report, stuck):
     assert not [word for word in noise if word in said]
 
 
+@pytest.mark.parametrize("seat", ["separate", "in_process"])
+@pytest.mark.parametrize("runner", ["bubblewrap", "process"])
+def test_places_of_the_sandbox_are_told_as_the_author_knows_them(runner, seat):
+    """
+    The workspace is the current folder, and what is temporary is in /tmp, wherever they really are.
+    """
+    code = """
+        import os, tempfile
+        def here(): raise ValueError(os.getcwd())
+        def mine(): raise ValueError(os.path.abspath("data/x.txt"))
+        def scratch(): raise ValueError(tempfile.gettempdir())
+        def read(path): return open(path)
+    """
+    tests = """
+        from solution import here, mine, read, scratch
+        def test_here(): here()
+        def test_mine(): mine()
+        def test_scratch(): scratch()
+        def test_read(tmp_path): read(str(tmp_path / "y.txt"))
+    """
+    submission, suite = Submission.from_code(textwrap.dedent(code)), Suite.from_code(textwrap.dedent(tests))
+
+    said = feedback(verify(submission, suite, runner=runner, seat=seat), 100_000)
+
+    assert "ValueError: .\n" in said and "ValueError: data/x.txt\n" in said and "ValueError: /tmp\n" in said
+    assert re.search(r"Error: .*'/tmp/pytest-of-.*y\.txt'", section(said, "test_read"))
+    assert "/job" not in said and "reproof-" not in said
+
+
+def test_hints_for_a_terminal_are_left_out(pool):
+    """
+    What pytest would say with another option is of no use to who cannot give it.
+    """
+    suite = Suite.from_code(
+        "from solution import f\ndef test_dict(): assert f() == {'a': 1, 'b': 3}\n"
+        "def test_list(): assert list(f()) == ['a', 'c']\n"
+    )
+    report = verify(Submission.from_code("def f(): return {'a': 1, 'b': 2}"), suite, runner=pool, seat="in_process")
+
+    said = feedback(report)
+
+    assert "-v" not in said and "{'b': 2} != {'b': 3}" in said
+
+
 def test_a_regression_is_named_and_comes_first(pool):
     """
     A test that an earlier attempt passed says so, before failures that are older.
@@ -295,6 +340,17 @@ def test_a_syntax_error_of_the_code_is_told_at_io(pool):
     said = feedback(report, disclose="io", submission=submission)
 
     assert "raised:    SyntaxError: '[' was never closed" in said and "your code: solution.py:2: return [" in said
+
+
+def test_a_syntax_error_that_the_suite_raises_is_the_suites(pool):
+    """
+    It comes through the code, and is not about it: at `io` its words stay with the suite.
+    """
+    submission = Submission.from_code("def f(call):\n    return call()\n")
+    tests = "from solution import f\ndef call(): raise SyntaxError('ZQFtext')\ndef test_f(): f(call)"
+    report = verify(submission, Suite.from_code(tests), runner=pool, seat="in_process")
+
+    assert "ZQF" not in feedback(report, disclose="io", submission=submission)
 
 
 def test_an_invalid_report_is_not_for_the_author():

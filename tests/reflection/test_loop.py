@@ -20,6 +20,7 @@ from reflection import (
     Tokens,
     code_with_reflection,
     code_with_reflection_sync,
+    prompts,
     read_transcript,
 )
 from reflection import loop as loop_module
@@ -44,6 +45,10 @@ TASK = "Write add(a, b)."
 
 def block(code: str) -> str:
     return f"```python\n{code}```"
+
+
+def value(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
 class Script:
@@ -85,7 +90,7 @@ async def test_it_stops_when_a_candidate_passes(run):
     assert result.submission == Submission.from_code(RIGHT)
     assert [attempt.report.verdict for attempt in result.attempts] == ["failed", "passed"]
     assert "expected:  3" in result.attempts[0].feedback and "got:       -1" in result.attempts[0].feedback
-    assert script.last_words == result.attempts[0].feedback
+    assert script.last_words == f"Attempt 1:\n\n{result.attempts[0].feedback}"
 
 
 async def test_it_stops_after_its_iterations(run):
@@ -151,6 +156,20 @@ async def test_the_same_failures_are_said_once_and_then_end_it(run):
     assert script.last_words.endswith(ANOTHER_APPROACH)
 
 
+async def test_numbers_that_differ_from_run_to_run_do_not_hide_that_it_is_stuck():
+    """
+    How much was measured when a candidate had too much memory is not what failed.
+    """
+    hungry = block("def add(a, b):\n    kept = []\n    while True:\n        kept.append(bytearray(1 << 20))\n")
+    script = Script(*[hungry] * 5)
+
+    result = await code_with_reflection(
+        TASK, SUITE, script, max_iterations=5, runner="bubblewrap", limits=Limits(memory_mb=128)
+    )
+
+    assert (result.outcome, len(script.told)) == ("stuck", 3)
+
+
 async def test_other_failures_are_progress_of_a_kind(run):
     """
     Attempts that fail in different ways are not stuck.
@@ -189,16 +208,58 @@ async def test_a_reply_without_code_is_fed_back(run, reply):
 
     assert result.passed and result.verifications == 2
     assert result.attempts[1].report is None
-    assert script.last_words == result.attempts[1].problem
+    assert script.last_words == f"Attempt 2:\n\n{result.attempts[1].problem}"
+
+
+async def test_attempts_are_called_by_their_number(run):
+    """
+    Feedback, messages and transcript speak of the same attempt, whatever came in between.
+    """
+    half = "def add(a, b):\n    return 3 if a else None\n"
+
+    result, script = await run("Well.", block(WORSE), block(WRONG), block(half), block(RIGHT), max_iterations=5)
+
+    assert "test_zero fails.\n   It passed in attempt 3 and fails now." in result.attempts[3].feedback
+    assert script.last_words.startswith("Attempt 4:\n\n1 of 2 tests pass.")
+
+
+@pytest.mark.parametrize("strategy", ["plain", "reflexion"])
+async def test_the_generator_sees_the_code_that_a_diff_is_of(run, strategy, monkeypatch):
+    """
+    Of exchanges that are left out, the code that came of them stays: the next diff is made against it.
+    """
+    monkeypatch.setattr(prompts, "REMEMBERED_ATTEMPTS", 1)
+    diff = "```diff\n--- a/solution.py\n+++ b/solution.py\n@@\n def add(a, b):\n-    return {}\n+    return {}\n```"
+    answers = [block("def add(a, b):\n    return 'one'\n"), diff.format("'one'", "'two'"), "Sorry."]
+    if strategy == "reflexion":
+        answers = [words for answer in answers for words in (answer, "I see.")]
+
+    result, script = await run(*answers, diff.format("'two'", "a + b"), strategy=strategy, max_iterations=4)
+
+    assert result.passed
+    assert "solution.py\n```\ndef add(a, b):\n    return 'two'\n```" in script.told[-1].messages[1].content
+
+
+async def test_both_suites_share_the_budget(run):
+    """
+    What is said of an attempt fits, and of the hidden suite there is something in it.
+    """
+    result, _ = await run(block(WORSE), block(RIGHT), hidden=HIDDEN, disclose="full", feedback_budget=300)
+
+    said = result.attempts[0].feedback
+    assert len(said) <= 300
+    assert said.startswith("0 of 2 tests pass.") and "There are hidden tests, too.\n\n0 of 1 tests pass." in said
 
 
 async def test_a_reply_that_is_no_text_is_no_crash(run, tmp_path):
     """
-    JSON can carry lone surrogates, which no file can: they are written out.
+    JSON can carry lone surrogates, which no file can: they are written out, in a reflection as well.
     """
-    result, _ = await run("\ud800", block(RIGHT), transcript=tmp_path / "run.jsonl")
+    path = tmp_path / "run.jsonl"
+    result, _ = await run("\ud800", "\ud801", block(RIGHT), transcript=path, strategy="reflexion")
 
-    assert result.passed and result.attempts[0].reply == "\\ud800"
+    first = result.attempts[0]
+    assert result.passed and (first.reply, first.reflection) == ("\\ud800", "\\ud801")
     assert read_transcript(tmp_path / "run.jsonl") == result
 
 
@@ -269,6 +330,49 @@ async def test_reflexion_asks_what_went_wrong_and_carries_it_along(run):
     assert [words in opening for words in said] == [False, False, True, True, True]
 
 
+async def test_what_a_reflection_costs_is_counted(run):
+    """
+    Its tokens belong to the attempt that it is about, and its time is time of the generator's.
+    """
+    spent = Tokens(prompt=1, completion=2)
+    before = value("reflection_generation_seconds_count")
+
+    result, _ = await run(
+        Reply(text=block(WRONG), tokens=spent),
+        Reply(text="It subtracts.", tokens=spent),
+        Reply(text=block(RIGHT), tokens=spent),
+        strategy="reflexion",
+    )
+
+    assert [attempt.tokens.total for attempt in result.attempts] == [6, 3]
+    assert value("reflection_generation_seconds_count") - before == 3
+
+
+@pytest.mark.parametrize("seat", ["separate", "in_process"])
+async def test_candidates_are_judged_from_the_seat_that_was_asked_for(run, seat):
+    """
+    The public and the hidden suite alike.
+    """
+    result, _ = await run(block(RIGHT), hidden=HIDDEN, seat=seat)
+
+    assert [report.integrity.seat for report in result.attempts[0].reports] == [seat, seat]
+
+
+@pytest.mark.parametrize("which", ["suite", "hidden"])
+async def test_a_suite_that_needs_a_weaker_seat_than_is_required_is_refused(bubblewrap_runner, which):
+    """
+    It is said before the generator is asked, and of the hidden suite, too.
+    """
+    script = Script()
+    reaching_in = Suite.from_code("import solution\n\nclass Mine(solution.Base): pass\n\ndef test_it(): pass\n")
+    suites = {"suite": SUITE, "hidden": HIDDEN, which: reaching_in}
+
+    with pytest.raises(ValueError, match="separate is required"):
+        await code_with_reflection(TASK, generator=script, **suites, runner=bubblewrap_runner, require_seat="separate")
+
+    assert not script.told
+
+
 # --- hidden tests -------------------------------------------------------------
 
 HIDDEN = Suite.from_code(
@@ -313,16 +417,16 @@ async def test_public_tests_are_told_in_full_beside_hidden_ones(run):
 
 
 class Faltering:
-    """A runner whose first sandboxes are lost."""
+    """A runner whose first sandboxes are lost, or those `after` a few."""
 
-    def __init__(self, runner: Runner, times: int) -> None:
+    def __init__(self, runner: Runner, times: int, after: int = 0) -> None:
         self.name = runner.name
-        self._runner, self._times = runner, times
+        self._runner = runner
+        self._lost = [False] * after + [True] * times
 
     @asynccontextmanager
     async def open(self, environment: Environment, limits: Limits) -> AsyncIterator[Sandbox]:
-        if self._times:
-            self._times -= 1
+        if self._lost and self._lost.pop(0):
             raise RunnerLost(self.name, "the machine is on fire")
         async with self._runner.open(environment, limits) as sandbox:
             yield sandbox
@@ -348,6 +452,23 @@ async def test_if_it_never_finds_out_it_says_so(run, bubblewrap_runner, monkeypa
 
     assert (result.outcome, result.attempts[0].verifications, len(script.told)) == ("invalid", 3, 1)
     assert "fire" in result.reason
+
+
+async def test_what_it_did_not_find_out_is_tried_again_by_the_next_run(run, bubblewrap_runner, tmp_path, monkeypatch):
+    """
+    A run that is resumed asks for that iteration anew; no two attempts have one number.
+    """
+    monkeypatch.setattr(loop_module, "BACK_OFF_SECONDS", ())
+    options = {"transcript": tmp_path / "run.jsonl", "start": Submission.from_code(WRONG), "max_iterations": 1}
+    await run(runner=Faltering(bubblewrap_runner, 1), **options)
+    await run(block(WORSE), runner=Faltering(bubblewrap_runner, 1, after=1), **options)
+
+    result, _ = await run(block(RIGHT), **options)
+
+    assert result.passed
+    told = [(attempt.number, attempt.iteration, attempt.report.verdict) for attempt in result.attempts]
+    assert told == [(1, 0, "invalid"), (2, 0, "failed"), (3, 1, "invalid"), (4, 1, "passed")]
+    assert read_transcript(tmp_path / "run.jsonl") == result
 
 
 class Watched:
@@ -485,24 +606,37 @@ async def test_a_function_that_returns_something_else_is_told_so(run, bubblewrap
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"max_iterations": 0}, {"samples": 0}, {"samples": 65}, {"max_seconds": -1}, {"max_tokens": 0}]
+    "wrong",
+    [
+        {"max_iterations": 0},
+        {"samples": 0},
+        {"samples": 65},
+        {"max_seconds": -1},
+        {"max_seconds": float("nan")},
+        {"max_tokens": 0},
+        {"feedback_budget": 99},
+        {"disclose": "some"},
+        {"strategy": "refelxion"},
+        {"seat": "best"},
+    ],
+    ids=str,
 )
-async def test_a_budget_of_nothing_is_refused(run, wrong):
+async def test_an_argument_that_makes_no_sense_is_refused(bubblewrap_runner, wrong):
     """
-    The error names the argument, before anything is started.
+    The error names the argument, before the generator is asked for anything.
     """
+    script = Script()
+
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        await run(**wrong)
+        await code_with_reflection(TASK, SUITE, script, runner=bubblewrap_runner, **wrong)
+
+    assert not script.told
 
 
 async def test_a_run_is_counted(run):
     """
     Outcome, tokens, iterations and seconds are in the harness's registry.
     """
-
-    def value(name: str, **labels: str) -> float:
-        return REGISTRY.get_sample_value(name, labels) or 0.0
-
     names = [
         ("reflection_runs_total", {"outcome": "passed"}),
         ("reflection_tokens_total", {"kind": "completion"}),

@@ -102,9 +102,9 @@ def test_a_cell_leads_to_its_failure(browser: Browser, written):
     A click on a failed test unfolds what failed in that attempt.
     """
     click = "[...document.querySelectorAll('.grid a.cell')].find(a => a.title.includes('test_name')).click()"
-    target = "new Promise(done => setTimeout(() => done(document.querySelector(location.hash)), 0))"
-    opened = f"{target}.then(found => [found.open, found.innerText])"
-    seen = browser.see(written, {"click": click, "opened": opened})
+    arrived = f"new Promise(done => {{ addEventListener('hashchange', done); {click} }})"
+    found = "(found => [found.open, found.innerText])(document.querySelector(location.hash))"
+    seen = browser.see(written, {"opened": f"{arrived}.then(() => {found})"})
 
     is_open, text = seen.values["opened"]
     assert is_open and "ValueError" in text and "solution.py:5 in name" in text
@@ -192,6 +192,34 @@ def test_the_page_fits_a_phone_however_many_attempts_there_are(browser: Browser,
 
 
 # --- as text ------------------------------------------------------------------
+
+
+def test_an_attempt_that_fails_hidden_tests_is_not_shown_as_good():
+    """
+    Both verdicts stand beside its number.
+    """
+
+    def report(verdict: str, outcome: str) -> Report:
+        return Report(verdict=verdict, reason="", tests=(TestResult(nodeid="t", outcome=outcome),))  # type: ignore[arg-type]
+
+    attempt = attempt_of(1, report("passed", "passed"), hidden=report("failed", "failed"))
+
+    text = page(Result(beginning=Beginning(task="t", suite="", hidden=""), attempts=(attempt,), outcome="iterations"))
+
+    article = text[text.index("<article") :]
+    assert article.startswith('<article id="attempt-1" class="bad">')
+    assert "✓ passed</span> all 1 tests pass" in article and "✗ hidden failed</span> 0 of 1 tests pass" in article
+
+
+def test_tokens_are_told_where_there_are_any():
+    """
+    A search uses none, and has no column for them.
+    """
+    silent, talking = attempt_of(1, None), attempt_of(1, None, tokens=Tokens(prompt=5))
+
+    texts = [page(Result(beginning=Beginning(task="t", suite=""), attempts=(one,))) for one in (silent, talking)]
+
+    assert ["tokens read" in text for text in texts] == [False, True]
 
 
 def test_a_long_search_shows_the_attempts_that_changed_something():

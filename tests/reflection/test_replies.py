@@ -35,15 +35,55 @@ def texts(submission: Submission) -> dict[str, str]:
         f"Use it like so:\n```python\nadd(1, 2)\n```\nThe file:\n```python\n{CODE}```",
         f"```bash\npip install nothing-at-all-of-great-length-but-no-code\n```\n```python\n{CODE}```",
         CODE,
+        f"Sure! Here it is:\n\n{CODE}\n- It adds.\n  - It does not import os.",
         f"```python\n{CODE}```".replace("\n", "\r\n"),
     ],
-    ids=["one", "prose", "no language", "tildes", "long fence", "example beside it", "shell", "no fence", "crlf"],
+    ids=[
+        "one",
+        "prose",
+        "no language",
+        "tildes",
+        "long fence",
+        "example beside it",
+        "shell",
+        "no fence",
+        "no fence, and prose",
+        "crlf",
+    ],
 )
 def test_one_file_is_found_in_whatever_stands_around_it(reply):
     """
-    One block, or a reply that is nothing but the file, is the submission's one file.
+    One block, or the file without any fence, is the submission's one file.
     """
     assert texts(read_reply(reply)) == {"solution.py": CODE}
+
+
+def test_a_file_without_a_fence_is_taken_with_its_mistakes():
+    """
+    Whether it can be loaded is for Python to say.
+    """
+    code = 'import re\n\nTABLE = {\n    "a": 1,\n}\n\n@cached\ndef add(a, b:\n    return a\n\n    + b\n'
+
+    assert texts(read_reply(f"Here it is:\n{code}\nIt adds.")) == {"solution.py": code}
+
+
+def test_a_fence_inside_of_the_code_does_not_end_it():
+    """
+    An example in a docstring is indented like the docstring.
+    """
+    code = 'def add(a, b):\n    """Like so:\n\n    ```\n    add(1, 2)\n    ```\n    """\n    return a + b\n'
+
+    assert texts(read_reply(f"```python\n{code}```\nDone.")) == {"solution.py": code}
+
+
+@pytest.mark.parametrize("path", ["test_solution.py", "tests/test_it.py", "it_test.py", "README.md"])
+def test_the_code_is_not_lost_beside_files_that_are_none(path):
+    """
+    Tests and notes often come with their path and the code without: both are taken.
+    """
+    reply = f"```python\n{CODE}```\n\nAnd tests:\n\n{path}\n```python\n{OTHER * 3}```"
+
+    assert texts(read_reply(reply)) == {"solution.py": CODE, path: OTHER * 3}
 
 
 @pytest.mark.parametrize(
@@ -56,13 +96,34 @@ def test_one_file_is_found_in_whatever_stands_around_it(reply):
         "**pkg/one.py**\n\n```python\n{}```",
         "### `pkg/one.py`:\n```python\n{}```",
         "File: pkg/one.py\n```\n{}```",
+        "#### 1. `pkg/one.py`\n```\n{}```",
+        "**pkg/one.py** (updated)\n```\n{}```",
+        "Here is the new `pkg/one.py`, which subtracts:\n\n```\n{}```\nIt is called so:\n```\nsub(1, 2)\n```",
     ],
 )
 def test_a_path_is_found_where_models_put_it(shape):
     """
-    In the info string, on the line before the block, decorated or not.
+    In the info string, on the line before the block, decorated or not, or as the one file that this line speaks of.
     """
     assert texts(read_reply(shape.format(OTHER), TWO)) == {"pkg/one.py": OTHER, "pkg/two.py": OTHER}
+
+
+def test_tests_alone_are_not_the_code():
+    """
+    A block that says that it holds tests is nothing else.
+    """
+    reply = "test_it.py\n```python\nfrom solution import add\n```"
+
+    assert texts(read_reply(reply, ONE)) == {**texts(ONE), "test_it.py": "from solution import add\n"}
+
+
+def test_an_example_beside_a_file_that_is_no_code_is_an_example():
+    """
+    Where there is code already, a block without a path does not take its place.
+    """
+    reply = "config.json\n```json\n{}\n```\nUse it like so:\n```python\nadd(1, 2)\n```"
+
+    assert texts(read_reply(reply, ONE))["solution.py"] == texts(ONE)["solution.py"]
 
 
 def test_a_path_in_the_first_line_of_the_block_counts():
@@ -100,7 +161,10 @@ def test_a_block_that_could_be_any_file_is_asked_for_again():
         read_reply(f"```python\n{CODE}```", TWO)
 
 
-@pytest.mark.parametrize("reply", ["", "I cannot do that.", "Sorry", "```bash\nls\n```", "```python\n```"])
+@pytest.mark.parametrize(
+    "reply",
+    ["", "I cannot do that.", "Sorry", "Well.\n\nimport os is not to be had.", "```bash\nls\n```", "```python\n```"],
+)
 def test_a_reply_without_code_is_told_so(reply):
     """
     Prose, a shell command or an empty block is no code.

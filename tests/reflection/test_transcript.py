@@ -59,12 +59,15 @@ def test_what_is_written_is_read_back(tmp_path: Path, attempts, ended):
     with Transcript(path, BEGINNING) as transcript:
         for number, one in enumerate(attempts, 1):
             transcript.add(one.model_copy(update={"number": number}))
-            transcript.tell(number, f"feedback {number}", "a reflection", Tokens(prompt=1))
+            transcript.tell(number, f"feedback {number}", "a reflection", Tokens(prompt=1), 0.25)
         if ended:
             transcript.end("stuck", "no idea", 1.5)
 
     assert read_transcript(path) == transcript.result
     assert [told.feedback for told in transcript.result.attempts] == [f"feedback {n + 1}" for n in range(len(attempts))]
+    assert [told.generation_seconds for told in transcript.result.attempts] == [
+        one.generation_seconds + 0.25 for one in attempts
+    ]
 
 
 @pytest.mark.parametrize("kept", [0.3, 0.6, 0.9])
@@ -102,9 +105,9 @@ def test_a_file_that_is_no_transcript_is_refused(tmp_path: Path, text: str):
     assert path.read_text() == text
 
 
-def test_an_attempt_that_we_could_not_judge_is_tried_again(tmp_path: Path):
+def test_an_attempt_that_we_could_not_judge_costs_no_iteration(tmp_path: Path):
     """
-    A run that is resumed does not count what nobody found out.
+    It stays in the transcript, and a run that is resumed does not count what nobody found out.
     """
     path = tmp_path / "run.jsonl"
     unknown = attempt(2, "failed").model_copy(update={"report": Report(verdict="invalid", reason="on fire")})
@@ -113,7 +116,36 @@ def test_an_attempt_that_we_could_not_judge_is_tried_again(tmp_path: Path):
         transcript.add(unknown)
 
     with Transcript(path, BEGINNING) as resumed:
-        assert [one.number for one in resumed.result.attempts] == [1]
+        assert [one.number for one in resumed.result.attempts] == [1, 2]
+        assert resumed.result.iterations == 1
+
+
+def test_what_nobody_found_out_is_not_the_best(tmp_path: Path):
+    """
+    Tests that passed before a sandbox was lost do not speak for a candidate.
+    """
+    lost = passing("passed", "passed").model_copy(update={"verdict": "invalid"})
+    transcript = Transcript(None, BEGINNING)
+    for one in (attempt(1, "passed", "failed"), attempt(2).model_copy(update={"report": lost})):
+        transcript.add(one)
+
+    assert transcript.result.best.number == 1
+
+
+def test_a_run_that_is_gone_on_with_has_not_ended(tmp_path: Path):
+    """
+    What was the end of the first run is not that of the second, should that be interrupted.
+    """
+    path = tmp_path / "run.jsonl"
+    with Transcript(path, BEGINNING) as transcript:
+        transcript.add(attempt(1, "failed"))
+        transcript.end("iterations", "no candidate passed in 1 iteration", 1.5)
+    with Transcript(path, BEGINNING) as resumed:
+        resumed.add(attempt(2, "failed"))
+
+    read = read_transcript(path)
+    assert (read.outcome, read.reason, read.seconds) == (None, "", 0)
+    assert read == resumed.result
 
 
 def test_the_best_attempt_is_the_first_of_those_that_pass_most():
@@ -125,6 +157,16 @@ def test_the_best_attempt_is_the_first_of_those_that_pass_most():
         transcript.add(one)
 
     assert transcript.result.best.number == 2
+
+
+def test_tests_that_the_suite_skips_make_no_gap():
+    """
+    Nobody fails them, and nobody passes them.
+    """
+    transcript = Transcript(None, BEGINNING)
+    transcript.add(attempt(1, "passed", "passed", hidden=passing("passed", "skipped", "xfailed")))
+
+    assert transcript.result.gap == 0
 
 
 def test_the_gap_is_what_public_tests_flatter():
