@@ -12,13 +12,14 @@ import base64
 import builtins
 import os
 import random
+import re
 import sys
 import types
 from typing import TYPE_CHECKING
 
 import pytest
 
-from . import blueprint, canaries, importer, pristine, served, watch
+from . import blueprint, canaries, child, importer, inventory, pristine, served, watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,9 +44,31 @@ _WATCHED_HOOKS = (
 )
 """Hooks by which one can decide what becomes of a test."""
 _BUILT_IN = frozenset(vars(builtins))
-_ALWAYS = ("_pytest", "pluggy", "pytest", "builtins", "os", "reproof_guest")
+_ALWAYS = ("_pytest", "pluggy", "pytest", "builtins", "os", "re", "reproof_guest")
 _DECIDING = ("pytest_plugins", "__test__", "pytestmark")
 """Names of a test module by which pytest decides what to run."""
+
+
+_SPOKEN_OF = re.compile(rb"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
+_import = __import__
+
+
+def _meaning(module: str, attribute: str, bring: bool) -> Any:
+    """What an import gives; None if that is not known yet. The suite is about to import it anyway."""
+    if bring and module not in sys.modules:
+        try:
+            _import(module)
+        except Exception:
+            return None
+    found = sys.modules.get(module)
+    return getattr(found, "__dict__", {}).get(attribute) if attribute else found
+
+
+def _sets(text: bytes, name: str) -> bool:
+    """Whether a suite may set such a name itself, in a module, a class or an object."""
+    return bool(
+        re.search(rb"\b(setattr|patch\w*|monkeypatch|globals|__dict__|exec)\b|\.%b\s*=[^=]" % name.encode(), text)
+    )
 
 
 class _Fresh(Exception):
@@ -78,6 +101,10 @@ class Guard:
         self._items: list[pytest.Item] = []
         self._moments: set[str] = set()
         self._collectors: dict[str, Any] = {}
+        self._inventories: list[inventory.Inventory] = []
+        self._own = child.own(job["submission"]) | child.own(job["suite"])
+        self._meant: dict[str, dict[str, tuple[str, Any]]] = {}
+        self._used: list[tuple[str, dict[str, Any], str, Any]] = []
         self._looks = 0
         self._hooked: bool | None = None
         self._news: dict[str, list[str]] = {}
@@ -118,11 +145,26 @@ class Guard:
     def _study(self, path: str, tree: Any, source: bytes, filename: str) -> None:
         found = blueprint.Blueprint(tree, source)
         self._blueprints[path] = found
+        self._meant[path] = self._meanings(found, source)
         if found.tests and "pytestmark" not in found.bound:
             plan = canaries.Plan(found, filename, self._chance)
             self._plans[path] = plan
             self._send({"e": "plan", **plan.announced(path), **self._news})
             self._news.clear()
+
+    def _meanings(self, found: blueprint.Blueprint, source: bytes) -> dict[str, tuple[str, Any]]:
+        """What a module imports that is not the job's own, and what it uses of that: before the candidate is here."""
+        meant: dict[str, tuple[str, Any]] = {}
+        for number, (name, module, attribute) in enumerate(found.imports):
+            if module.partition(".")[0] not in self._own:
+                value = _meaning(module, attribute, bring=number < found.leading)
+                if value is not None:
+                    meant[name] = (f"{module}.{attribute}" if attribute else module, value)
+        for name, attribute in {(name.decode(), used.decode()) for name, used in _SPOKEN_OF.findall(source)}:
+            label, value = meant.get(name, ("", None))
+            if isinstance(value, types.ModuleType) and isinstance(vars(value).get(attribute), pristine.KINDS):
+                self._used.append((f"{label}.{attribute}", vars(value), attribute, vars(value)[attribute]))
+        return meant
 
     def add_canaries(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Where no fixture of the suite's is torn down or set up for it."""
@@ -220,7 +262,15 @@ class Guard:
         if self._hooks:
             self._look_at_objects(when)
         for path, found in self._blueprints.items():
-            self._look_at_module(path, found)
+            self._look_at_module(path, found, when)
+        for label, space, name, before in self._used:
+            if space.get(name) is not before:
+                self._differs(name, f"replaced `{label}`", space.get(name), when, proof=label not in pristine.HARMLESS)
+        for kept in self._inventories:
+            for name, what, now in kept.changes():
+                self._differs(name, f"changed {what}", now, when)
+        if b"match" in self._text and pristine.has_wrong_patterns():
+            self._find(f"the submission put other patterns into the cache of `re` ({when})")
         if self._settings is not None and _settings() != self._settings and b"profile" not in self._text:
             self._find(f"the submission changed Hypothesis's settings ({when})")
         for text in self.watch.findings.values():
@@ -243,6 +293,14 @@ class Guard:
             self._find(said)
         else:
             self._suspect(said)
+
+    def _differs(self, name: str, what: str, now: Any, when: str, proof: bool = True) -> None:
+        """Something that the suite relies on is another, and neither the suite nor a library has done it."""
+        place = self._submitted(now)
+        if place is None and (self._is_known(now) or _sets(self._text, name)):
+            return
+        said = f"the submission {what}" + (f", {place}" if place else "") + f" ({when})"
+        (self._find if proof else self._suspect)(said)
 
     def _look_at_objects(self, when: str) -> None:
         for owner, name, before in self._parts:
@@ -276,19 +334,16 @@ class Guard:
 
     # --- the suite's modules ------------------------------------------------
 
-    def _look_at_module(self, path: str, found: blueprint.Blueprint) -> None:
+    def _look_at_module(self, path: str, found: blueprint.Blueprint, when: str) -> None:
         collector = self._collectors.get(path)
         if collector is None:
             return
         space = vars(collector.obj)
-        codes = self.suite.codes.get(path, {})
-        for name in found.plain:
-            now = space.get(name)
-            if not isinstance(now, types.FunctionType) or now.__code__ is not codes.get(name):
-                place = self._submitted(now)
-                self._find(f"the submission replaced `{name}` of the suite's {path}" + (f", {place}" if place else ""))
-        for name, module, attribute in found.imports:
-            self._look_at_import(path, space, name, module, attribute)
+        for name, (label, before) in self._meant[path].items():
+            if space.get(name) is not before and name not in found.rebound:
+                self._differs(
+                    name, f"replaced `{name}`, which is {label}, in the suite's {path}", space.get(name), when
+                )
         for value in list(space.values()):
             self._look_at_class(value)
         if not found.stars:
@@ -304,19 +359,6 @@ class Guard:
             said = f"{value.__module__}.{value.__qualname__} of the submission claims to be a base of any class"
             (self._find if BaseException in type.mro(value) else self._suspect)(said)
 
-    def _look_at_import(self, path: str, space: dict[str, Any], name: str, module: str, attribute: str) -> None:
-        """A name that the suite imports from what was here before the candidate still means that."""
-        before = self._pristine.modules.get(module)
-        if before is None or module.partition(".")[0] not in (*pristine.JUDGES, *pristine.SHARED):
-            return
-        meant = getattr(before, attribute, None) if attribute else before
-        now = space.get(name)
-        if meant is None or now is meant or name in self._blueprints[path].rebound:
-            return
-        if self._submitted(now) or isinstance(now, types.ModuleType):
-            full = f"{module}.{attribute}" if attribute else module
-            self._find(f"`{name}` in the suite's {path} is not {full} any more")
-
     def collected(self, session: pytest.Session) -> None:
         """All tests are known; the candidate has been imported, and none has run."""
         self._items = list(session.items)
@@ -326,9 +368,26 @@ class Guard:
             module = item.getparent(pytest.Module)
             if module is not None:
                 self._collectors.setdefault(self._describe.relative(str(module.path)) or "", module)
-        if not self._deselects(session.config):
+        complete = not self._deselects(session.config)
+        if complete:
             self._look_for_missing()
+        self._take_inventory(complete)
         self.look("after collection")
+
+    def _take_inventory(self, complete: bool) -> None:
+        """Compare the suite's modules with their source, and remember what they are made of."""
+        items: dict[str, list[pytest.Item]] = {}
+        for item in self._items:
+            if not self.is_canary(item):
+                items.setdefault(item.nodeid.partition("::")[0], []).append(item)
+        for path, found in self._blueprints.items():
+            if path in self._collectors:
+                space, code = vars(self._collectors[path].obj), self.suite.codes.get(path)
+                kept = inventory.Inventory(path, space, found, code, self._submitted)
+                for name, what, now in kept.amiss(items.get(path, []), complete):
+                    self._differs(name, f"changed {what}", now, "after collection")
+                kept.keep(items.get(path, []))
+                self._inventories.append(kept)
 
     def _deselects(self, config: pytest.Config) -> bool:
         option = config.option

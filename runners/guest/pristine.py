@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+import re
 import sys
 import types
 from typing import TYPE_CHECKING
@@ -31,12 +32,15 @@ _DECIDES = {
     "hypothesis": (
         *("hypothesis", "hypothesis._settings", "hypothesis.control", "hypothesis.core", "hypothesis.errors"),
         *("hypothesis.internal.conjecture.data", "hypothesis.internal.conjecture.engine"),
+        *("hypothesis.internal.conjecture.providers", "hypothesis.internal.conjecture.utils"),
+        *("hypothesis.strategies._internal." + name for name in ("collections", "lazy", "misc", "numbers")),
+        *("hypothesis.strategies._internal." + name for name in ("strategies", "strings")),
     ),
 }
 """Of these packages, the modules that decide: to look at all is to copy all that a fork shares."""
-SHARED = ("builtins", "operator", "json", "json.decoder", "json.encoder", "math", "os", "random", "time")
+SHARED = ("builtins", "operator", "json", "json.decoder", "json.encoder", "math", "os", "random", "re", "time")
 """Modules that tests and candidates use alike."""
-NOTEWORTHY = ("collections", "copy", "datetime", "functools", "re")
+NOTEWORTHY = ("collections", "copy", "datetime", "functools")
 """Modules of which a change is a suspicion only: honest programs are known to adapt them."""
 
 HARMLESS = {
@@ -46,10 +50,14 @@ HARMLESS = {
     *("hypothesis.settings.default",),
 }
 """Replaced by honest programs, too; a suspicion at most."""
-OF_OS = ("write", "read", "getpid", "_exit", "stat", "fstat")
+ONLY = {
+    "os": ("write", "read", "getpid", "_exit", "stat", "fstat"),
+    "re": ("search", "match", "fullmatch", "_compile"),
+}
+"""Of these modules only what pytest itself goes by."""
 
-_KINDS = (types.FunctionType, type, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
-_MEMBERS = (*_KINDS, property, classmethod, staticmethod)
+KINDS = (types.FunctionType, type, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_MEMBERS = (*KINDS, property, classmethod, staticmethod)
 
 _is, _map, _all, _len, _set = operator.is_, map, all, len, set
 _built_in = frozenset(vars(builtins))
@@ -92,11 +100,10 @@ class Pristine:
     def _keep(self, name: str, module: types.ModuleType) -> None:
         self.modules[name] = module
         space = vars(module)
-        names = [key for key, value in space.items() if isinstance(value, _KINDS)]
-        if name == "os":
-            names = [key for key in names if key in OF_OS]
+        names = [key for key, value in space.items() if isinstance(value, KINDS)]
+        names = [key for key in names if key in ONLY.get(name, names)]
         self._kept.append(Kept(name, space, names))
-        if name in ("builtins", "os", "sys"):
+        if name == "builtins" or name in ONLY:
             return  # classes of theirs cannot be changed, or are no one's business
         for key in names:
             found = space[key]
@@ -149,6 +156,12 @@ kept: Pristine | None = None
 
 def keep() -> Pristine:
     return kept if kept is not None else Pristine()
+
+
+def has_wrong_patterns() -> bool:
+    """Whether `re` has anything under another pattern than it was made of: `pytest.raises(match=...)` would take it."""
+    known = [*getattr(re, "_cache", {}).items(), *getattr(re, "_cache2", {}).items()]
+    return any(key[1] != made.pattern for key, made in known)
 
 
 def code_of(value: Any) -> types.CodeType | None:

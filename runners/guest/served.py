@@ -36,11 +36,11 @@ _suite: Served | None = None
 
 
 class Served:
-    """The suite's Python files. `codes` are the code objects that came of them, and of nothing else."""
+    """The suite's Python files. `codes` are what came of compiling them, and of nothing else."""
 
     def __init__(self, files: dict[str, bytes], workspace: str, study: Studied) -> None:
         self._files, self._workspace, self._study = files, os.path.realpath(workspace), study
-        self.codes: dict[str, dict[str, CodeType]] = {}
+        self.codes: dict[str, CodeType] = {}
         self.on_disk: dict[str, bytes] = dict(files)
 
     def install(self) -> None:
@@ -84,8 +84,8 @@ class Served:
         tree = _parse(source, filename=str(filename))
         self._study(path, tree, source, str(filename))
         rewrite.rewrite_asserts(tree, source, str(filename), config)
-        code = _compile(tree, str(filename), "exec", dont_inherit=True)
-        self.codes[path] = {part.co_name: part for part in code.co_consts if hasattr(part, "co_name")}
+        code: CodeType = _compile(tree, str(filename), "exec", dont_inherit=True)
+        self.codes[path] = code
         return code
 
 
