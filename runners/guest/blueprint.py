@@ -46,7 +46,7 @@ class Blueprint:
         self.rebound: set[str] = set()
         self.classes: dict[str, ast.ClassDef] = {}
         self._constants: dict[str, ast.expr] = {}
-        self._source = source
+        self.source = source
         only_imports = True
         for statement in tree.body:
             only_imports = only_imports and (isinstance(statement, (ast.Import, ast.ImportFrom)) or _is_text(statement))
@@ -151,8 +151,8 @@ class Blueprint:
     def _only_decorates(self, name: str) -> bool:
         """Whether a name is bound once and used for nothing but parameters: then it is what it was bound to."""
         word = rb"\b" + name.encode() + rb"\b"
-        used = len(re.findall(word, self._source))
-        marks = len(re.findall(rb"parametrize\([^()]*?,\s*" + word, self._source))
+        used = len(re.findall(word, self.source))
+        marks = len(re.findall(rb"parametrize\([^()]*?,\s*" + word, self.source))
         return name not in self.rebound and used == marks + 1
 
     # --- twins --------------------------------------------------------------

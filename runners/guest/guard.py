@@ -100,6 +100,7 @@ class Guard:
         self._hooks: dict[str, Any] = {}
         self._items: list[pytest.Item] = []
         self._moments: set[str] = set()
+        self._marked: set[str] = set()
         self._collectors: dict[str, Any] = {}
         self._inventories: list[inventory.Inventory] = []
         self._own = child.own(job["submission"]) | child.own(job["suite"])
@@ -372,6 +373,7 @@ class Guard:
         if complete:
             self._look_for_missing()
         self._take_inventory(complete)
+        self._marked = {item.nodeid for item in self._items if inventory.may_be_skipped(item)}
         self.look("after collection")
 
     def _take_inventory(self, complete: bool) -> None:
@@ -405,6 +407,11 @@ class Guard:
             missing = [name for name in found.tests if name not in there.get(path, ())]
             if missing and path in self.complete:
                 self._find(f"{len(missing)} of the tests in {path} were kept from being collected: {missing[0]}")
+
+    def was_marked(self, item: pytest.Item) -> bool:
+        """Whether its marks let a test be skipped or fail when all was collected, or may by the suite's own doing."""
+        by_itself = self._suite_has_hooks(item.config) or b"add_marker" in self._text or b"applymarker" in self._text
+        return item.nodeid in self._marked or by_itself
 
     def before(self, item: pytest.Item) -> None:
         if item.nodeid in self._moments:

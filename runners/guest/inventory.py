@@ -33,6 +33,7 @@ XUNIT = {
 }
 """Names of a module by which pytest and unittest do something before and after its tests."""
 _FIXTURE: Any = getattr(fixtures, "FixtureFunctionDefinition", ())
+_UNITTEST = ("__unittest_skip__", "__unittest_expecting_failure__")
 _WRAPPERS = ("given", "settings", "example", "seed")
 _MEMBERS = (types.FunctionType, classmethod, staticmethod, property)
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
@@ -102,6 +103,8 @@ class Inventory:
         alone = not (node.bases or node.keywords)
         bound = [inner.name for inner in node.body if isinstance(inner, (ast.FunctionDef, ast.ClassDef))]
         space = vars(now)
+        if "pytestmark" in space and b"pytestmark" not in self._found.source:
+            yield self._named(f"{node.name}.pytestmark", None)
         for inner in node.body:
             if isinstance(inner, ast.FunctionDef) and bound.count(inner.name) == 1:
                 member = space.get(inner.name)
@@ -180,6 +183,15 @@ class Inventory:
                 yield "inner_test", f"what Hypothesis runs as {function.__name__}", getattr(handle, "inner_test", None)
             if now is not settings or not _identical(_values(now), values):
                 yield "settings", f"the settings of {function.__name__} in {self._path}", None
+
+
+def may_be_skipped(item: pytest.Item) -> bool:
+    """Whether it bears a mark by which it may be skipped, or expected to fail."""
+    test = getattr(item, "obj", None)
+    kinds = (test, getattr(item, "cls", None))
+    return any(mark.name in ("skip", "skipif", "xfail") for mark in item.iter_markers()) or any(
+        getattr(kind, name, False) for kind in kinds for name in _UNITTEST
+    )
 
 
 def _inside(code: CodeType | None) -> dict[str, CodeType]:
