@@ -156,12 +156,14 @@ class Listener:
         """Where skip or xfail was called; None for a mark."""
         if not isinstance(excinfo.value, (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)):
             return None
-        place, traceback = None, excinfo.tb
+        place, traceback = None, excinfo.value.__traceback__
+        if isinstance(excinfo.value.__context__, unittest.SkipTest):  # pytest raises one of its own for a unittest's
+            traceback = excinfo.value.__context__.__traceback__
         while traceback is not None:
             path = self.describe.relative(traceback.tb_frame.f_code.co_filename)
             if path is not None:
                 place = (path, traceback.tb_lineno)
-            traceback = traceback.tb_next  # type: ignore[assignment]
+            traceback = traceback.tb_next
         return place
 
 

@@ -261,6 +261,35 @@ def test_a_mark_that_came_later_excuses_nothing(pool):
     assert honest.counts == {"passed": 2, "skipped": 1, "xfailed": 1}
 
 
+UNITTEST_SKIPS = """
+import unittest
+from solution import add
+class Sums(unittest.TestCase):
+    def test_one(self): self.assertEqual(add(1, 2), 3)
+    def test_two(self): self.assertEqual(add(2, 2), 4)
+    def test_three(self):
+        self.skipTest("not yet")
+    @unittest.skip("never")
+    def test_four(self): self.assertEqual(add(2, 2), 5)
+    @unittest.expectedFailure
+    def test_five(self): self.assertEqual(add(2, 2), 5)
+"""
+
+
+@pytest.mark.parametrize("seat", ["in_process", "separate"])
+def test_who_skips_is_told_apart_in_unittest(pool, seat):
+    """
+    The suite may skip its tests in all of unittest's ways; a submission in none.
+    """
+    suite = Suite.from_code(UNITTEST_SKIPS)
+    skips = "import unittest\ndef add(a, b):\n    if a == 2:\n        raise unittest.SkipTest('not I')\n    return 3\n"
+    honest = run(pool, "def add(a, b): return a + b", suite, seat)
+
+    assert run(pool, skips, suite, seat).verdict == "failed"
+    assert honest.verdict == "passed", honest
+    assert honest.counts == {"passed": 2, "skipped": 2, "xfailed": 1}
+
+
 def test_cases_name_their_seat(pool):
     """
     What the host compares is out of any candidate's reach, and the report says so.
