@@ -8,8 +8,10 @@ collected, at tests chosen by chance, and at the end. What it finds travels as e
 
 from __future__ import annotations
 
+import ast
 import base64
 import builtins
+import itertools
 import os
 import random
 import re
@@ -50,6 +52,16 @@ _DECIDING = ("pytest_plugins", "__test__", "pytestmark")
 
 
 _SPOKEN_OF = re.compile(rb"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
+_FIXTURES = {
+    b"capsys": ("_pytest.capture", "CaptureFixture"),
+    b"capfd": ("_pytest.capture", "CaptureFixture"),
+    b"caplog": ("_pytest.logging", "LogCaptureFixture"),
+    b"warns": ("_pytest.recwarn", "WarningsChecker"),
+    b"recwarn": ("_pytest.recwarn", "WarningsRecorder"),
+    b"monkeypatch": ("_pytest.monkeypatch", "MonkeyPatch"),
+}
+"""What a suite uses without importing it."""
+_LOOKED_INTO = 50
 _import = __import__
 
 
@@ -69,6 +81,25 @@ def _sets(text: bytes, name: str) -> bool:
     return bool(
         re.search(rb"\b(setattr|patch\w*|monkeypatch|globals|__dict__|exec)\b|\.%b\s*=[^=]" % name.encode(), text)
     )
+
+
+_ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
+_PLAIN = _ATOMS | {list, tuple, dict, set}
+
+
+def _parts(value: Any, depth: int) -> Iterator[Any]:
+    """A value, and what it holds; not all of it if that is much."""
+    yield value
+    inner: Any = ()
+    if isinstance(value, list):
+        inner = list.__iter__(value)
+    elif isinstance(value, tuple):
+        inner = tuple.__iter__(value)
+    elif type(value) is dict:
+        inner = value.values()
+    for part in itertools.islice(inner, _LOOKED_INTO if depth else 0):
+        if type(part) not in _ATOMS:
+            yield from _parts(part, depth - 1)
 
 
 class _Fresh(Exception):
@@ -106,6 +137,9 @@ class Guard:
         self._own = child.own(job["submission"]) | child.own(job["suite"])
         self._meant: dict[str, dict[str, tuple[str, Any]]] = {}
         self._used: list[tuple[str, dict[str, Any], str, Any]] = []
+        self._classes_used: dict[int, list[pristine.Kept]] = {}
+        self._liars: dict[type[Any], bool] = {}
+        self._comparing = False
         self._looks = 0
         self._hooked: bool | None = None
         self._news: dict[str, list[str]] = {}
@@ -121,6 +155,7 @@ class Guard:
     def begin(self) -> None:
         """Before anything of the submission can run."""
         self.suite.install()
+        self.suite.compared = self._compared
         watch.rejected = self._rejected
         self._news["checks"] = ["the suite's modules run from memory"]
         if self.suite.blank():
@@ -161,11 +196,20 @@ class Guard:
                 value = _meaning(module, attribute, bring=number < found.leading)
                 if value is not None:
                     meant[name] = (f"{module}.{attribute}" if attribute else module, value)
+                    self._uses(value)
         for name, attribute in {(name.decode(), used.decode()) for name, used in _SPOKEN_OF.findall(source)}:
             label, value = meant.get(name, ("", None))
             if isinstance(value, types.ModuleType) and isinstance(vars(value).get(attribute), pristine.KINDS):
                 self._used.append((f"{label}.{attribute}", vars(value), attribute, vars(value)[attribute]))
+                self._uses(vars(value)[attribute])
+        for word, (module, attribute) in _FIXTURES.items():
+            if word in source:
+                self._uses(_meaning(module, attribute, bring=True))
         return meant
+
+    def _uses(self, value: Any) -> None:
+        if isinstance(value, type) and id(value) not in self._classes_used:
+            self._classes_used[id(value)] = list(pristine.of_class(value))
 
     def add_canaries(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Where no fixture of the suite's is torn down or set up for it."""
@@ -264,6 +308,10 @@ class Guard:
             self._look_at_objects(when)
         for path, found in self._blueprints.items():
             self._look_at_module(path, found, when)
+        for kept_class in self._classes_used.values():
+            for change in (change for kept in kept_class for change in kept.changes()):
+                name = change.name.rpartition(".")[2]
+                self._differs(name, f"replaced `{change.name}`", change.now, when, proof=change.proof)
         for label, space, name, before in self._used:
             if space.get(name) is not before:
                 self._differs(name, f"replaced `{label}`", space.get(name), when, proof=label not in pristine.HARMLESS)
@@ -333,6 +381,41 @@ class Guard:
         if place is not None:
             self._find(f"the submission answers pytest's hook {impl.function.__name__}, {place}")
 
+    # --- what was found equal -------------------------------------------------
+
+    def _compared(self, left: Any, right: Any) -> None:
+        """An operand of the submission's that equals what it has never seen is no answer to anything."""
+        if self._comparing:
+            return
+        self._comparing = True
+        try:
+            for one, other in ((left, right), (right, left)):
+                for part in _parts(one, 3):
+                    if self._has_own_equality(type(part)) and self._equals_anything(part, part is one, other):
+                        kind = type(part)
+                        told = f"an object of the submission's class {kind.__qualname__} is equal to everything"
+                        (self._suspect if kind.__name__.encode() in self._text else self._find)(told)
+        finally:
+            self._comparing = False
+
+    def _has_own_equality(self, kind: type[Any]) -> bool:
+        if kind not in self._liars:
+            own = isinstance(getattr(kind, "__eq__", None), types.FunctionType)
+            self._liars[kind] = own and self._describe.owner(_file_of(kind)) == "submission"
+        return self._liars[kind]
+
+    def _equals_anything(self, value: Any, whole: bool, other: Any) -> bool:
+        """Equality may give what is no bool, as arrays do; compared with something plain, it must not be true."""
+        number = self._chance.getrandbits(60)
+        for stranger in (_Fresh(), number, f"{number:x}", number + 0.5, [number]):
+            try:
+                answer = value == stranger
+                if answer is True or (whole and type(other) in _PLAIN and answer):
+                    return True
+            except Exception:
+                continue
+        return False
+
     # --- the suite's modules ------------------------------------------------
 
     def _look_at_module(self, path: str, found: blueprint.Blueprint, when: str) -> None:
@@ -390,6 +473,24 @@ class Guard:
                     self._differs(name, f"changed {what}", now, "after collection")
                 kept.keep(items.get(path, []))
                 self._inventories.append(kept)
+        for path, module in self._helpers():
+            found = blueprint.Blueprint(ast.parse(self.suite.on_disk[path]), self.suite.on_disk[path])
+            kept = inventory.Inventory(path, vars(module), found, None, self._submitted)
+            for name, what, now in kept.amiss([], complete):
+                self._differs(name, f"changed {what}", now, "after collection")
+            kept.keep([])
+            self._inventories.append(kept)
+
+    def _helpers(self) -> list[tuple[str, Any]]:
+        """The suite's other modules, which Python itself has imported."""
+        others = [
+            path for path in self.suite.on_disk if path not in self._blueprints and not path.endswith("__init__.py")
+        ]
+        if not others:
+            return []
+        files = {getattr(module, "__file__", None): module for module in list(sys.modules.values())}
+        named = ((path, files.get(os.path.join(self._describe.workspace, path))) for path in others)
+        return [(path, module) for path, module in named if module is not None]
 
     def _deselects(self, config: pytest.Config) -> bool:
         option = config.option

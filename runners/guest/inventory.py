@@ -53,7 +53,7 @@ class Inventory:
         submitted: Callable[[Any], str | None],
     ) -> None:
         self._path, self._space, self._found, self._submitted = path, space, found, submitted
-        self._codes = _inside(code)
+        self._codes, self._compiled = _inside(code), code is not None
         self._kept: dict[str, Any] = {}
         self._members: list[tuple[type[Any], dict[str, Any]]] = []
         self._tests: list[tuple[Any, Any, tuple[Any, ...]]] = []
@@ -81,16 +81,22 @@ class Inventory:
     def _function(self, name: str, node: Definition, now: Any, code: CodeType | None) -> Iterator[Amiss]:
         kinds = {_name(mark) for mark in node.decorator_list}
         if all(map(blueprint.is_any_mark, node.decorator_list)):
-            if not _is_made_of(now, code) or len(vars(now).get("pytestmark", ())) != len(node.decorator_list):
+            if not self._is_made_of(now, code) or len(vars(now).get("pytestmark", ())) != len(node.decorator_list):
                 yield self._named(name, now)
         elif kinds.issubset(_WRAPPERS) and "given" in kinds:
             handle = getattr(now, "hypothesis", None)
-            if not _is_made_of(getattr(handle, "inner_test", None), code):
+            if not self._is_made_of(getattr(handle, "inner_test", None), code):
                 yield self._named(name, now)
             most = getattr(getattr(now, "_hypothesis_internal_use_settings", None), "max_examples", None)
             said = [_value(key.value) for mark in node.decorator_list for key in _keywords(mark, "max_examples")]
             if said and most != said[0]:
                 yield "settings", f"the settings of {name} in {self._path}", None
+
+    def _is_made_of(self, now: Any, code: CodeType | None) -> bool:
+        """What Python has compiled itself, without us, is at least not of the submission's making."""
+        if not isinstance(now, types.FunctionType) or _builtins_of(now) is not _built_in:
+            return False
+        return now.__code__ is code if self._compiled else self._submitted(now) is None
 
     def _named(self, name: str, now: Any) -> Amiss:
         return name.rpartition(".")[2], f"`{name}` of the suite's {self._path}", now
@@ -197,10 +203,6 @@ def may_be_skipped(item: pytest.Item) -> bool:
 def _inside(code: CodeType | None) -> dict[str, CodeType]:
     """The code of the functions and classes that a module or a class defines."""
     return {part.co_name: part for part in code.co_consts if hasattr(part, "co_name")} if code is not None else {}
-
-
-def _is_made_of(now: Any, code: CodeType | None) -> bool:
-    return isinstance(now, types.FunctionType) and now.__code__ is code and _builtins_of(now) is _built_in
 
 
 def _builtins_of(function: types.FunctionType) -> Any:

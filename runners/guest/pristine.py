@@ -59,6 +59,7 @@ ONLY = {
 KINDS = (types.FunctionType, type, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _MEMBERS = (*KINDS, property, classmethod, staticmethod)
 
+HEAP_TYPE = 1 << 9
 _is, _map, _all, _len, _set = operator.is_, map, all, len, set
 _built_in = frozenset(vars(builtins))
 
@@ -75,6 +76,32 @@ class Kept:
         self.values = tuple(map(space.get, names))
         self.size = len(space)
         self.added = frozenset(space)
+
+    def changes(self) -> Iterator[Change]:
+        if not _all(_map(_is, _map(self.get, self.names), self.values)):
+            for name, before in zip(self.names, self.values):  # noqa: B905  # 3.9
+                now = self.get(name)
+                if now is not before:
+                    yield _change(f"{self.label}.{name}", now)
+        if _len(self.space) != self.size:
+            yield from self._additions()
+
+    def _additions(self) -> Iterator[Change]:
+        """In a class any new method is a change of it; in a module, a name that hides a built-in one."""
+        of_class = isinstance(self.space, types.MappingProxyType)
+        for name in _set(self.space) - self.added:
+            now = self.get(name)
+            if isinstance(now, _MEMBERS) if of_class else name in _built_in:
+                yield _change(f"{self.label}.{name}", now)
+
+
+def of_class(kind: type[Any]) -> Iterator[Kept]:
+    """A class that was made in Python, and those that it is made of."""
+    for base in kind.__mro__:
+        if base.__flags__ & HEAP_TYPE:
+            members = vars(base)
+            own = [member for member, value in members.items() if isinstance(value, _MEMBERS)]
+            yield Kept(f"{base.__module__}.{base.__qualname__}", members, own)
 
 
 class Change:
@@ -117,23 +144,8 @@ class Pristine:
         """In modules that are `used`, by their first name."""
         asked = {package: used(package) for package in self._packages}
         for kept in self._kept:
-            if not asked[kept.package]:
-                continue
-            if not _all(_map(_is, _map(kept.get, kept.names), kept.values)):
-                for name, before in zip(kept.names, kept.values):  # noqa: B905  # 3.9
-                    now = kept.get(name)
-                    if now is not before:
-                        yield _change(f"{kept.label}.{name}", now)
-            if _len(kept.space) != kept.size:
-                yield from self._additions(kept)
-
-    def _additions(self, kept: Kept) -> Iterator[Change]:
-        """In a class any new method is a change of it; in a module, a name that hides a built-in one."""
-        of_class = isinstance(kept.space, types.MappingProxyType)
-        for name in _set(kept.space) - kept.added:
-            now = kept.get(name)
-            if isinstance(now, _MEMBERS) if of_class else name in _built_in:
-                yield _change(f"{kept.label}.{name}", now)
+            if asked[kept.package]:
+                yield from kept.changes()
 
 
 def _counts(name: str) -> bool:
