@@ -262,7 +262,9 @@ class Server(Peer):
             "specials": special_methods(kind, own),
             "methods": [name for name, found in _attributes(kind).items() if type(found) in PLAIN_METHODS],
             "hashable": kind.__hash__ is not None,
-            "content": issubclass(kind, CONTENT_KINDS) or kind in VIEWS,
+            "content": "view"
+            if kind in VIEWS
+            else next((b.__name__ for b in CONTENT_KINDS if issubclass(kind, b)), None),
             "iterable": isinstance(kind, enum.EnumMeta),
         }
         fields = getattr(kind, "__dataclass_fields__", None)

@@ -120,49 +120,6 @@ class _Rewriter(rewrite.AssertionRewriter):
                 self.statements.append(ast.Expr(told))
         return found
 
-    def compiled(self, filename: Path, config: pytest.Config) -> CodeType | None:
-        path = os.path.relpath(os.path.realpath(filename), self._workspace)
-        source = self._files.get(path)
-        if source is None:
-            return None
-        tree = _parse(source, filename=str(filename))
-        self._study(path, tree, source, str(filename))
-        _Rewriter(str(filename), config, source).run(tree)
-        code: CodeType = _compile(tree, str(filename), "exec", dont_inherit=True)
-        self.codes[path] = code
-        return code
-
-
-_HONEST = frozenset((type(None), bool, int, float, complex, str, bytes))
-
-
-def _found_equal(left: Any, right: Any, result: Any) -> None:
-    if result is False or (type(left) in _HONEST and type(right) in _HONEST):
-        return
-    if _suite is not None and _suite.compared is not None:
-        _suite.compared(left, right)
-
-
-def _again(side: ast.expr) -> ast.expr:
-    """What is compared is in a variable by then, or else it is a literal, of which nobody needs to be told."""
-    return ast.Name(side.id, ast.Load()) if isinstance(side, ast.Name) else ast.Constant(0)
-
-
-class _Rewriter(rewrite.AssertionRewriter):
-    """As pytest's own; and after each `assert this == that` we are told of both."""
-
-    def visit_Compare(self, comp: ast.Compare) -> Any:
-        found = super().visit_Compare(comp)
-        last = self.statements[-1]
-        if len(comp.ops) == 1 and isinstance(comp.ops[0], ast.Eq) and isinstance(last, ast.Assign):
-            (result,), compared = last.targets, last.value
-            if isinstance(result, ast.Name) and isinstance(compared, ast.Compare):
-                known = ast.Name(result.id, ast.Load())
-                self.statements.append(
-                    ast.Expr(self.helper(_found_equal.__name__, compared.left, compared.comparators[0], known))
-                )
-        return found
-
 
 def _rewrite_test(filename: Path, config: pytest.Config) -> Any:
     code = _suite.compiled(filename, config) if _suite is not None else None

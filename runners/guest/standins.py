@@ -14,6 +14,7 @@ tuple is a tuple, and an `IntEnum` member an int).
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import operator
 import types
@@ -338,6 +339,7 @@ def _is_plain(kind: type[Any], computed_from: type[Any]) -> bool:
     return named.value_type(kind) is not None or getattr(kind, "_reproof_content", False)
 
 
+CONTAINERS: dict[Any, type[Any]] = {kind.__name__: kind for kind in (list, dict, set, bytearray, collections.deque)}
 _SCALARS = (int, float, complex, str, bytes, frozenset)
 
 
@@ -483,8 +485,10 @@ class Stock:
             "__doc__": words["doc"] if type(words["doc"]) is str else None,
         }
         base = next((found for found in named.VALUES if any(issubclass(parent, found) for parent in bases)), None)
-        content = words["content"] is True
+        content = words["content"] in (*CONTAINERS, "view")
         namespace["_reproof_content"] = content
+        if words["content"] in CONTAINERS:
+            namespace["__class__"] = property(lambda self: CONTAINERS[words["content"]])  # for `isinstance(..., list)`
         for name in words["specials"]:
             if name in _COMPARISONS:
                 namespace[name] = _COMPARISONS[name]
