@@ -77,8 +77,11 @@ class Kept:
         self.size = len(space)
         self.added = frozenset(space)
 
+    def is_as_it_was(self) -> bool:
+        return _all(_map(_is, _map(self.get, self.names), self.values))
+
     def changes(self) -> Iterator[Change]:
-        if not _all(_map(_is, _map(self.get, self.names), self.values)):
+        if not self.is_as_it_was():
             for name, before in zip(self.names, self.values):  # noqa: B905  # 3.9
                 now = self.get(name)
                 if now is not before:
@@ -144,7 +147,7 @@ class Pristine:
         """In modules that are `used`, by their first name."""
         asked = {package: used(package) for package in self._packages}
         for kept in self._kept:
-            if asked[kept.package]:
+            if asked[kept.package] and not (kept.is_as_it_was() and _len(kept.space) == kept.size):
                 yield from kept.changes()
 
 
