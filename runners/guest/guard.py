@@ -65,6 +65,15 @@ _LOOKED_INTO = 50
 _import = __import__
 
 
+KNOWN_DISTRIBUTIONS = ("hypothesis", "pytest-asyncio", "pytest-xdist")
+
+
+def has_other_plugins(config: pytest.Config) -> bool:
+    """Whether there are plugins that we know nothing of: they may do anything with tests."""
+    found = config.pluginmanager.list_plugin_distinfo()
+    return any(distribution.project_name.lower() not in KNOWN_DISTRIBUTIONS for _, distribution in found)
+
+
 def _meaning(module: str, attribute: str, bring: bool) -> Any:
     """What an import gives; None if that is not known yet. The suite is about to import it anyway."""
     if bring and module not in sys.modules:
@@ -348,6 +357,8 @@ class Guard:
         place = self._submitted(now)
         if place is None and (self._is_known(now) or _sets(self._text, name)):
             return
+        if name in inventory.OF_TESTS and has_other_plugins(self._session.config):
+            return
         said = f"the submission {what}" + (f", {place}" if place else "") + f" ({when})"
         (self._find if proof else self._suspect)(said)
 
@@ -400,8 +411,10 @@ class Guard:
 
     def _has_own_equality(self, kind: type[Any]) -> bool:
         if kind not in self._liars:
-            own = isinstance(getattr(kind, "__eq__", None), types.FunctionType)
-            self._liars[kind] = own and self._describe.owner(_file_of(kind)) == "submission"
+            equal = getattr(kind, "__eq__", None)
+            own = equal is not None and not isinstance(equal, types.WrapperDescriptorType) and not self._is_known(equal)
+            agreeable = kind.__module__ == "unittest.mock" and b"mock" not in self._text
+            self._liars[kind] = own or agreeable
         return self._liars[kind]
 
     def _equals_anything(self, value: Any, whole: bool, other: Any) -> bool:

@@ -32,6 +32,8 @@ XUNIT = {
     *("setUpModule", "tearDownModule", "load_tests"),
 }
 """Names of a module by which pytest and unittest do something before and after its tests."""
+OF_TESTS = ("callspec", "obj", "inner_test", "settings")
+"""What plugins may change of a test."""
 _FIXTURE: Any = getattr(fixtures, "FixtureFunctionDefinition", ())
 _UNITTEST = ("__unittest_skip__", "__unittest_expecting_failure__")
 _WRAPPERS = ("given", "settings", "example", "seed")
