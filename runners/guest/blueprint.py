@@ -7,6 +7,7 @@ which an impossible twin can be made (see `canaries`): one whose expected value 
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 LONGEST = 40
 """Statements of a test of which a twin is made: it has to be cheap."""
 LOOKED_AT = 8
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SAFE_CALLS = frozenset(("str", "len", "sorted", "set", "list", "tuple", "dict", "int", "float", "repr", "approx"))
 
 
@@ -36,13 +37,21 @@ class Blueprint:
         self.stars = False
         self.imports: list[tuple[str, str, str]] = []
         """(name here, module, name there or "")"""
+        self.leading = 0
+        """How many of them nothing else stands before."""
         self.functions: dict[str, ast.FunctionDef] = {}
         """Defined at the top, once."""
         self.tests: list[str] = []
         """`test_name` and `Class::test_name` that pytest collects by its own rules, whatever else happens."""
         self.rebound: set[str] = set()
+        self.classes: dict[str, ast.ClassDef] = {}
+        self._constants: dict[str, ast.expr] = {}
+        self.source = source
+        only_imports = True
         for statement in tree.body:
+            only_imports = only_imports and (isinstance(statement, (ast.Import, ast.ImportFrom)) or _is_text(statement))
             self._statement(statement)
+            self.leading = len(self.imports) if only_imports else self.leading
         if b"global " in source:
             self._globals(tree)
         self._gather(tree)
@@ -59,10 +68,12 @@ class Blueprint:
     # --- names --------------------------------------------------------------
 
     def _statement(self, node: ast.stmt) -> None:
-        if isinstance(node, _DEFINITIONS):
+        if isinstance(node, DEFINITIONS):
             self._bind(node.name)
             if isinstance(node, ast.FunctionDef):
                 self.functions[node.name] = node
+            elif isinstance(node, ast.ClassDef):
+                self.classes[node.name] = node
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 self._bind(alias.asname or alias.name.partition(".")[0])
@@ -77,10 +88,12 @@ class Blueprint:
                     if not node.level and node.module:
                         self.imports.append((alias.asname or alias.name, node.module, alias.name))
         else:
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                self._constants[node.targets[0].id] = node.value
             for inner in ast.walk(node):
                 if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load):
                     self._bind(inner.id)
-                elif isinstance(inner, (*_DEFINITIONS, ast.alias)):
+                elif isinstance(inner, (*DEFINITIONS, ast.alias)):
                     self._bind((getattr(inner, "asname", None) or inner.name).partition(".")[0])
                     self.stars = self.stars or inner.name == "*"
                 elif isinstance(inner, ast.ExceptHandler) and inner.name:
@@ -106,6 +119,41 @@ class Blueprint:
             elif isinstance(statement, ast.ClassDef) and _collects(statement) and statement.name not in self.rebound:
                 own = [inner for inner in statement.body if isinstance(inner, ast.FunctionDef) and _is_test(inner)]
                 self.tests += [f"{statement.name}::{inner.name}" for inner in own]
+
+    # --- data ---------------------------------------------------------------
+
+    @property
+    def literals(self) -> dict[str, ast.expr]:
+        """Names at the top that are a literal, and stay it: nothing else can change a number, a text or a tuple."""
+        return {name: node for name, node in self._constants.items() if is_literal(node) and _is_fixed(node)}
+
+    def parametrized(self) -> Iterator[tuple[str, ast.FunctionDef]]:
+        for name, node in self.functions.items():
+            if name not in self.rebound:
+                yield name, node
+        for name, cls in self.classes.items():
+            for inner in cls.body:
+                if isinstance(inner, ast.FunctionDef) and name not in self.rebound:
+                    yield f"{name}::{inner.name}", inner
+
+    def rows(self, node: ast.FunctionDef) -> Iterator[tuple[list[str], list[ast.expr]]]:
+        """The names of parameters, and the rows of their values, for each list of them that stands in the source."""
+        for mark in node.decorator_list:
+            names = _parameter_names(mark)
+            if not names or not isinstance(mark, ast.Call) or len(mark.args) < 2:
+                continue
+            given: ast.expr | None = mark.args[1]
+            if isinstance(given, ast.Name):
+                given = self._constants.get(given.id) if self._only_decorates(given.id) else None
+            if isinstance(given, (ast.List, ast.Tuple)) and not any(isinstance(row, ast.Starred) for row in given.elts):
+                yield names, given.elts
+
+    def _only_decorates(self, name: str) -> bool:
+        """Whether a name is bound once and used for nothing but parameters: then it is what it was bound to."""
+        word = rb"\b" + name.encode() + rb"\b"
+        used = len(re.findall(word, self.source))
+        marks = len(re.findall(rb"parametrize\([^()]*?,\s*" + word, self.source))
+        return name not in self.rebound and used == marks + 1
 
     # --- twins --------------------------------------------------------------
 
@@ -133,7 +181,11 @@ class Blueprint:
                     yield helper.name
 
 
-def _is_mark(node: ast.expr) -> bool:
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def is_any_mark(node: ast.expr) -> bool:
     """`@pytest.mark.anything`: it leaves the function as it is."""
     found = node.func if isinstance(node, ast.Call) else node
     return (
@@ -142,8 +194,13 @@ def _is_mark(node: ast.expr) -> bool:
         and found.value.attr == "mark"
         and isinstance(found.value.value, ast.Name)
         and found.value.value.id == "pytest"
-        and found.attr not in ("skip", "skipif", "xfail", "usefixtures")
     )
+
+
+def _is_mark(node: ast.expr) -> bool:
+    """One that does not decide whether the test is run."""
+    found = node.func if isinstance(node, ast.Call) else node
+    return is_any_mark(node) and getattr(found, "attr", "") not in ("skip", "skipif", "xfail", "usefixtures")
 
 
 def _is_test(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -152,7 +209,7 @@ def _is_test(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 def _collects(node: ast.ClassDef) -> bool:
     """A class of pytest's own kind. What its bases and decorators make of it we do not know."""
-    names = {inner.name for inner in node.body if isinstance(inner, _DEFINITIONS)}
+    names = {inner.name for inner in node.body if isinstance(inner, DEFINITIONS)}
     assigned = any(isinstance(inner, (ast.Assign, ast.AnnAssign, ast.Delete)) for inner in node.body)
     plain = not (node.bases or node.keywords or node.decorator_list or assigned)
     return node.name.startswith("Test") and plain and names.isdisjoint(("__init__", "__new__"))
@@ -201,12 +258,26 @@ def is_literal(node: ast.expr) -> bool:
 
 def _parameters(node: ast.FunctionDef) -> Iterator[str]:
     for mark in node.decorator_list:
-        if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Attribute) and mark.func.attr == "parametrize":
-            named = mark.args[0] if mark.args else None
-            if isinstance(named, ast.Constant) and isinstance(named.value, str):
-                yield from (name.strip() for name in named.value.split(","))
-            elif isinstance(named, (ast.Tuple, ast.List)):
-                yield from (str(part.value) for part in named.elts if isinstance(part, ast.Constant))
+        yield from _parameter_names(mark)
+
+
+def _parameter_names(mark: ast.expr) -> list[str]:
+    """Of `@pytest.mark.parametrize("a, b", ...)`."""
+    if not (isinstance(mark, ast.Call) and isinstance(mark.func, ast.Attribute) and mark.func.attr == "parametrize"):
+        return []
+    named = mark.args[0] if mark.args else None
+    if isinstance(named, ast.Constant) and isinstance(named.value, str):
+        return [name.strip() for name in named.value.split(",") if name.strip()]
+    if isinstance(named, (ast.Tuple, ast.List)):
+        return [str(part.value) for part in named.elts if isinstance(part, ast.Constant)]
+    return []
+
+
+def _is_fixed(node: ast.expr) -> bool:
+    """Whether a literal is of a kind that nobody can change in place."""
+    if isinstance(node, ast.Tuple):
+        return all(map(_is_fixed, node.elts))
+    return not isinstance(node, (ast.List, ast.Set, ast.Dict))
 
 
 def _only_expected(node: ast.FunctionDef, parameter: str) -> bool:

@@ -36,16 +36,6 @@ if TYPE_CHECKING:
 CAUSES = 4
 KEPT_OUTPUT = 1 << 16
 MOST_TOLD = 1000
-VALUES: dict[Any, Any] = {
-    int: lambda value: int.__getnewargs__(value)[0],
-    float: lambda value: float.__getnewargs__(value)[0],
-    complex: lambda value: complex(*complex.__getnewargs__(value)),  # type: ignore[attr-defined]
-    str: lambda value: str.__getnewargs__(value)[0],
-    bytes: lambda value: bytes.__getnewargs__(value)[0],
-    tuple: lambda value: tuple(tuple.__iter__(value)),
-    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
-}
-"""Immutable types, and the plain value that an instance of a subclass is."""
 CONTENT_KINDS: tuple[Any, ...] = (list, dict, set, bytearray, collections.deque)
 VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.items()))
 
@@ -213,8 +203,8 @@ class Server(Peer):
         if issubclass(kind, BaseException):
             return self._exception(value, CAUSES)
         cell = ["h", self.lend_as(value), self._class(kind)]
-        base = next((base for base in VALUES if issubclass(kind, base)), None)
-        return cell if base is None else [*cell, Writer(self, careful=True).cell(VALUES[base](value))]
+        base = named.value_type(kind)
+        return cell if base is None else [*cell, Writer(self, careful=True).cell(named.VALUES[base](value))]
 
     def _exception(self, exc: BaseException, depth: int) -> list[Any]:
         original = getattr(exc, "_reproof_original", None)
@@ -253,7 +243,7 @@ class Server(Peer):
         return number
 
     def _class_in_words(self, kind: type[Any]) -> dict[str, Any]:
-        value = next((base for base in VALUES if issubclass(kind, base)), None)
+        value = named.value_type(kind)
         bases: list[Any] = []
         for base in kind.__bases__:
             name = named.of_class(base)
@@ -276,7 +266,9 @@ class Server(Peer):
             "specials": special_methods(kind, own),
             "methods": [name for name, found in _attributes(kind).items() if type(found) in PLAIN_METHODS],
             "hashable": kind.__hash__ is not None,
-            "content": issubclass(kind, CONTENT_KINDS) or kind in VIEWS,
+            "content": "view"
+            if kind in VIEWS
+            else next((b.__name__ for b in CONTENT_KINDS if issubclass(kind, b)), None),
             "iterable": isinstance(kind, enum.EnumMeta),
         }
         fields = getattr(kind, "__dataclass_fields__", None)

@@ -78,19 +78,20 @@ NOT_FOR_SUBMISSIONS = frozenset(getattr(sys, "stdlib_module_names", ())) | {
 """What tests are run with. A suite may have a module of such a name; a submission's does not take its place."""
 
 
-def _own(files: list[list[str]]) -> set[str]:
+def own(files: list[list[str]]) -> set[str]:
+    """The names by which such files are imported."""
     return {path.removeprefix("src/").partition("/")[0].removesuffix(".py") for path, _ in files}
 
 
 def claimed(job: dict[str, Any]) -> frozenset[str]:
     """Names of what tests are run with that the submission has files for, and the suite has not."""
-    return frozenset((_own(job["submission"]) & NOT_FOR_SUBMISSIONS) - _own(job["suite"]))
+    return frozenset((own(job["submission"]) & NOT_FOR_SUBMISSIONS) - own(job["suite"]))
 
 
 def forget_namesakes(job: dict[str, Any]) -> None:
     """A module of the job that has the name of one that we imported beforehand is the one that is meant."""
-    own = (_own(job["submission"]) | _own(job["suite"])) - claimed(job)
-    for name in own & preloaded:
+    names = (own(job["submission"]) | own(job["suite"])) - claimed(job)
+    for name in names & preloaded:
         for loaded in [loaded for loaded in sys.modules if loaded.partition(".")[0] == name]:
             del sys.modules[loaded]
 

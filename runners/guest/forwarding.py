@@ -150,6 +150,12 @@ SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
     **{f"__i{name}__": _binary(f"i{name}") for name in _BINARY},
 }
 """Comparisons and `await` are not among them: who decides those is not the same for both sides."""
+COMPUTES = frozenset((*(f"__{side}{name}__" for name in (*_BINARY, "divmod") for side in ("", "r")),))
+"""With another operand."""
+MEASURES = frozenset(
+    f"__{name}__" for name in ("abs", "int", "float", "complex", "index", "round", "trunc", "floor", "ceil")
+)
+"""Without one, to a number."""
 
 
 def special_methods(kind: type[Any], own: Callable[[type[Any]], bool]) -> list[str]:

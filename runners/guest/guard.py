@@ -8,17 +8,20 @@ collected, at tests chosen by chance, and at the end. What it finds travels as e
 
 from __future__ import annotations
 
+import ast
 import base64
 import builtins
+import itertools
 import os
 import random
+import re
 import sys
 import types
 from typing import TYPE_CHECKING
 
 import pytest
 
-from . import blueprint, canaries, importer, pristine, served, watch
+from . import blueprint, canaries, child, importer, inventory, pristine, served, watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,9 +46,69 @@ _WATCHED_HOOKS = (
 )
 """Hooks by which one can decide what becomes of a test."""
 _BUILT_IN = frozenset(vars(builtins))
-_ALWAYS = ("_pytest", "pluggy", "pytest", "builtins", "os", "reproof_guest")
+_ALWAYS = ("_pytest", "pluggy", "pytest", "builtins", "os", "re", "reproof_guest")
 _DECIDING = ("pytest_plugins", "__test__", "pytestmark")
 """Names of a test module by which pytest decides what to run."""
+
+
+_SPOKEN_OF = re.compile(rb"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
+_FIXTURES = {
+    b"capsys": ("_pytest.capture", "CaptureFixture"),
+    b"capfd": ("_pytest.capture", "CaptureFixture"),
+    b"caplog": ("_pytest.logging", "LogCaptureFixture"),
+    b"warns": ("_pytest.recwarn", "WarningsChecker"),
+    b"recwarn": ("_pytest.recwarn", "WarningsRecorder"),
+    b"monkeypatch": ("_pytest.monkeypatch", "MonkeyPatch"),
+}
+"""What a suite uses without importing it."""
+_LOOKED_INTO = 50
+_import = __import__
+
+
+KNOWN_DISTRIBUTIONS = ("hypothesis", "pytest-asyncio", "pytest-xdist")
+
+
+def has_other_plugins(config: pytest.Config) -> bool:
+    """Whether there are plugins that we know nothing of: they may do anything with tests."""
+    found = config.pluginmanager.list_plugin_distinfo()
+    return any(distribution.project_name.lower() not in KNOWN_DISTRIBUTIONS for _, distribution in found)
+
+
+def _meaning(module: str, attribute: str, bring: bool) -> Any:
+    """What an import gives; None if that is not known yet. The suite is about to import it anyway."""
+    if bring and module not in sys.modules:
+        try:
+            _import(module)
+        except Exception:
+            return None
+    found = sys.modules.get(module)
+    return getattr(found, "__dict__", {}).get(attribute) if attribute else found
+
+
+def _sets(text: bytes, name: str) -> bool:
+    """Whether a suite may set such a name itself, in a module, a class or an object."""
+    return bool(
+        re.search(rb"\b(setattr|patch\w*|monkeypatch|globals|__dict__|exec)\b|\.%b\s*=[^=]" % name.encode(), text)
+    )
+
+
+_ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
+_PLAIN = _ATOMS | {list, tuple, dict, set}
+
+
+def _parts(value: Any, depth: int) -> Iterator[Any]:
+    """A value, and what it holds; not all of it if that is much."""
+    yield value
+    inner: Any = ()
+    if isinstance(value, list):
+        inner = list.__iter__(value)
+    elif isinstance(value, tuple):
+        inner = tuple.__iter__(value)
+    elif type(value) is dict:
+        inner = value.values()
+    for part in itertools.islice(inner, _LOOKED_INTO if depth else 0):
+        if type(part) not in _ATOMS:
+            yield from _parts(part, depth - 1)
 
 
 class _Fresh(Exception):
@@ -77,7 +140,15 @@ class Guard:
         self._hooks: dict[str, Any] = {}
         self._items: list[pytest.Item] = []
         self._moments: set[str] = set()
+        self._marked: set[str] = set()
         self._collectors: dict[str, Any] = {}
+        self._inventories: list[inventory.Inventory] = []
+        self._own = child.own(job["submission"]) | child.own(job["suite"])
+        self._meant: dict[str, dict[str, tuple[str, Any]]] = {}
+        self._used: list[tuple[str, dict[str, Any], str, Any]] = []
+        self._classes_used: dict[int, list[pristine.Kept]] = {}
+        self._liars: dict[type[Any], bool] = {}
+        self._comparing = False
         self._looks = 0
         self._hooked: bool | None = None
         self._news: dict[str, list[str]] = {}
@@ -93,6 +164,7 @@ class Guard:
     def begin(self) -> None:
         """Before anything of the submission can run."""
         self.suite.install()
+        self.suite.compared = self._compared
         watch.rejected = self._rejected
         self._news["checks"] = ["the suite's modules run from memory"]
         if self.suite.blank():
@@ -118,11 +190,35 @@ class Guard:
     def _study(self, path: str, tree: Any, source: bytes, filename: str) -> None:
         found = blueprint.Blueprint(tree, source)
         self._blueprints[path] = found
+        self._meant[path] = self._meanings(found, source)
         if found.tests and "pytestmark" not in found.bound:
             plan = canaries.Plan(found, filename, self._chance)
             self._plans[path] = plan
             self._send({"e": "plan", **plan.announced(path), **self._news})
             self._news.clear()
+
+    def _meanings(self, found: blueprint.Blueprint, source: bytes) -> dict[str, tuple[str, Any]]:
+        """What a module imports that is not the job's own, and what it uses of that: before the candidate is here."""
+        meant: dict[str, tuple[str, Any]] = {}
+        for number, (name, module, attribute) in enumerate(found.imports):
+            if module.partition(".")[0] not in self._own:
+                value = _meaning(module, attribute, bring=number < found.leading)
+                if value is not None:
+                    meant[name] = (f"{module}.{attribute}" if attribute else module, value)
+                    self._uses(value)
+        for name, attribute in {(name.decode(), used.decode()) for name, used in _SPOKEN_OF.findall(source)}:
+            label, value = meant.get(name, ("", None))
+            if isinstance(value, types.ModuleType) and isinstance(vars(value).get(attribute), pristine.KINDS):
+                self._used.append((f"{label}.{attribute}", vars(value), attribute, vars(value)[attribute]))
+                self._uses(vars(value)[attribute])
+        for word, (module, attribute) in _FIXTURES.items():
+            if word in source:
+                self._uses(_meaning(module, attribute, bring=True))
+        return meant
+
+    def _uses(self, value: Any) -> None:
+        if isinstance(value, type) and id(value) not in self._classes_used:
+            self._classes_used[id(value)] = list(pristine.of_class(value))
 
     def add_canaries(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Where no fixture of the suite's is torn down or set up for it."""
@@ -220,7 +316,19 @@ class Guard:
         if self._hooks:
             self._look_at_objects(when)
         for path, found in self._blueprints.items():
-            self._look_at_module(path, found)
+            self._look_at_module(path, found, when)
+        for kept_class in self._classes_used.values():
+            for change in (change for kept in kept_class for change in kept.changes()):
+                name = change.name.rpartition(".")[2]
+                self._differs(name, f"replaced `{change.name}`", change.now, when, proof=change.proof)
+        for label, space, name, before in self._used:
+            if space.get(name) is not before:
+                self._differs(name, f"replaced `{label}`", space.get(name), when, proof=label not in pristine.HARMLESS)
+        for kept in self._inventories:
+            for name, what, now in kept.changes():
+                self._differs(name, f"changed {what}", now, when)
+        if b"match" in self._text and pristine.has_wrong_patterns():
+            self._find(f"the submission put other patterns into the cache of `re` ({when})")
         if self._settings is not None and _settings() != self._settings and b"profile" not in self._text:
             self._find(f"the submission changed Hypothesis's settings ({when})")
         for text in self.watch.findings.values():
@@ -243,6 +351,16 @@ class Guard:
             self._find(said)
         else:
             self._suspect(said)
+
+    def _differs(self, name: str, what: str, now: Any, when: str, proof: bool = True) -> None:
+        """Something that the suite relies on is another, and neither the suite nor a library has done it."""
+        place = self._submitted(now)
+        if place is None and (self._is_known(now) or _sets(self._text, name)):
+            return
+        if name in inventory.OF_TESTS and has_other_plugins(self._session.config):
+            return
+        said = f"the submission {what}" + (f", {place}" if place else "") + f" ({when})"
+        (self._find if proof else self._suspect)(said)
 
     def _look_at_objects(self, when: str) -> None:
         for owner, name, before in self._parts:
@@ -274,21 +392,55 @@ class Guard:
         if place is not None:
             self._find(f"the submission answers pytest's hook {impl.function.__name__}, {place}")
 
+    # --- what was found equal -------------------------------------------------
+
+    def _compared(self, left: Any, right: Any) -> None:
+        """An operand of the submission's that equals what it has never seen is no answer to anything."""
+        if self._comparing:
+            return
+        self._comparing = True
+        try:
+            for one, other in ((left, right), (right, left)):
+                for part in _parts(one, 3):
+                    if self._has_own_equality(type(part)) and self._equals_anything(part, part is one, other):
+                        kind = type(part)
+                        told = f"an object of the submission's class {kind.__qualname__} is equal to everything"
+                        (self._suspect if kind.__name__.encode() in self._text else self._find)(told)
+        finally:
+            self._comparing = False
+
+    def _has_own_equality(self, kind: type[Any]) -> bool:
+        if kind not in self._liars:
+            equal = getattr(kind, "__eq__", None)
+            own = equal is not None and not isinstance(equal, types.WrapperDescriptorType) and not self._is_known(equal)
+            agreeable = kind.__module__ == "unittest.mock" and b"mock" not in self._text
+            self._liars[kind] = own or agreeable
+        return self._liars[kind]
+
+    def _equals_anything(self, value: Any, whole: bool, other: Any) -> bool:
+        """Equality may give what is no bool, as arrays do; compared with something plain, it must not be true."""
+        number = self._chance.getrandbits(60)
+        for stranger in (_Fresh(), number, f"{number:x}", number + 0.5, [number]):
+            try:
+                answer = value == stranger
+                if answer is True or (whole and type(other) in _PLAIN and answer):
+                    return True
+            except Exception:
+                continue
+        return False
+
     # --- the suite's modules ------------------------------------------------
 
-    def _look_at_module(self, path: str, found: blueprint.Blueprint) -> None:
+    def _look_at_module(self, path: str, found: blueprint.Blueprint, when: str) -> None:
         collector = self._collectors.get(path)
         if collector is None:
             return
         space = vars(collector.obj)
-        codes = self.suite.codes.get(path, {})
-        for name in found.plain:
-            now = space.get(name)
-            if not isinstance(now, types.FunctionType) or now.__code__ is not codes.get(name):
-                place = self._submitted(now)
-                self._find(f"the submission replaced `{name}` of the suite's {path}" + (f", {place}" if place else ""))
-        for name, module, attribute in found.imports:
-            self._look_at_import(path, space, name, module, attribute)
+        for name, (label, before) in self._meant[path].items():
+            if space.get(name) is not before and name not in found.rebound:
+                self._differs(
+                    name, f"replaced `{name}`, which is {label}, in the suite's {path}", space.get(name), when
+                )
         for value in list(space.values()):
             self._look_at_class(value)
         if not found.stars:
@@ -304,19 +456,6 @@ class Guard:
             said = f"{value.__module__}.{value.__qualname__} of the submission claims to be a base of any class"
             (self._find if BaseException in type.mro(value) else self._suspect)(said)
 
-    def _look_at_import(self, path: str, space: dict[str, Any], name: str, module: str, attribute: str) -> None:
-        """A name that the suite imports from what was here before the candidate still means that."""
-        before = self._pristine.modules.get(module)
-        if before is None or module.partition(".")[0] not in (*pristine.JUDGES, *pristine.SHARED):
-            return
-        meant = getattr(before, attribute, None) if attribute else before
-        now = space.get(name)
-        if meant is None or now is meant or name in self._blueprints[path].rebound:
-            return
-        if self._submitted(now) or isinstance(now, types.ModuleType):
-            full = f"{module}.{attribute}" if attribute else module
-            self._find(f"`{name}` in the suite's {path} is not {full} any more")
-
     def collected(self, session: pytest.Session) -> None:
         """All tests are known; the candidate has been imported, and none has run."""
         self._items = list(session.items)
@@ -326,9 +465,45 @@ class Guard:
             module = item.getparent(pytest.Module)
             if module is not None:
                 self._collectors.setdefault(self._describe.relative(str(module.path)) or "", module)
-        if not self._deselects(session.config):
+        complete = not self._deselects(session.config)
+        if complete:
             self._look_for_missing()
+        self._take_inventory(complete)
+        self._marked = {item.nodeid for item in self._items if inventory.may_be_skipped(item)}
         self.look("after collection")
+
+    def _take_inventory(self, complete: bool) -> None:
+        """Compare the suite's modules with their source, and remember what they are made of."""
+        items: dict[str, list[pytest.Item]] = {}
+        for item in self._items:
+            if not self.is_canary(item):
+                items.setdefault(item.nodeid.partition("::")[0], []).append(item)
+        for path, found in self._blueprints.items():
+            if path in self._collectors:
+                space, code = vars(self._collectors[path].obj), self.suite.codes.get(path)
+                kept = inventory.Inventory(path, space, found, code, self._submitted)
+                for name, what, now in kept.amiss(items.get(path, []), complete):
+                    self._differs(name, f"changed {what}", now, "after collection")
+                kept.keep(items.get(path, []))
+                self._inventories.append(kept)
+        for path, module in self._helpers():
+            found = blueprint.Blueprint(ast.parse(self.suite.on_disk[path]), self.suite.on_disk[path])
+            kept = inventory.Inventory(path, vars(module), found, None, self._submitted)
+            for name, what, now in kept.amiss([], complete):
+                self._differs(name, f"changed {what}", now, "after collection")
+            kept.keep([])
+            self._inventories.append(kept)
+
+    def _helpers(self) -> list[tuple[str, Any]]:
+        """The suite's other modules, which Python itself has imported."""
+        others = [
+            path for path in self.suite.on_disk if path not in self._blueprints and not path.endswith("__init__.py")
+        ]
+        if not others:
+            return []
+        files = {getattr(module, "__file__", None): module for module in list(sys.modules.values())}
+        named = ((path, files.get(os.path.join(self._describe.workspace, path))) for path in others)
+        return [(path, module) for path, module in named if module is not None]
 
     def _deselects(self, config: pytest.Config) -> bool:
         option = config.option
@@ -346,6 +521,11 @@ class Guard:
             missing = [name for name in found.tests if name not in there.get(path, ())]
             if missing and path in self.complete:
                 self._find(f"{len(missing)} of the tests in {path} were kept from being collected: {missing[0]}")
+
+    def was_marked(self, item: pytest.Item) -> bool:
+        """Whether its marks let a test be skipped or fail when all was collected, or may by the suite's own doing."""
+        by_itself = self._suite_has_hooks(item.config) or b"add_marker" in self._text or b"applymarker" in self._text
+        return item.nodeid in self._marked or by_itself
 
     def before(self, item: pytest.Item) -> None:
         if item.nodeid in self._moments:

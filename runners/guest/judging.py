@@ -39,7 +39,7 @@ from .child import OutOfTime
 from .crossing import Garbled, Reader, Writer
 from .forwarding import COMPARISONS, OPERATIONS, special_methods
 from .peer import Gone, Peer, Ref
-from .standins import Method, StandIn, StandInModule, StandInType, Stock
+from .standins import Method, StandIn, StandInModule, StandInType, Stock, exact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -157,13 +157,16 @@ class Connection(Peer):
         self._pinned = True
         self.ask("pin", cpu)
 
-    def in_words(self, operation: str, value: Any) -> str:
+    def in_words(self, operation: str, value: Any, *more: Any) -> str:
         """Its repr or str. A candidate that is gone cannot tell, and that must not keep a failure from being told."""
         try:
-            told: str = self.ask(operation, value)
+            told = self.ask(operation, value, *more)
         except CandidateLost:
             return f"<{type(value).__name__} object of a candidate that is gone>"
-        return told
+        try:
+            return exact_text(told)
+        except Garbled as exc:
+            raise self._lose(f"what it sent cannot be read: {exc}") from None
 
     async def awaited(self, awaitable: Any) -> Any:
         """The result of something of the candidate's that can be awaited. Its event loop runs while ours is here."""
@@ -285,8 +288,16 @@ class Connection(Peer):
         name = operands[1] if len(operands) > 1 else None
         if operation == "get" and name in NAMES:
             return
-        if type(name) is not str or name.startswith("_") or type(operands[0]) in (*CALLABLES, *ITERATORS):
+        given = operands[0]
+        if type(name) is not str or name.startswith("_") or type(given) in (*CALLABLES, *ITERATORS):
             raise AttributeError(f"{name!r} of what the test has handed in is not for the candidate")
+        of_mock = _is_double(type(given))
+        found = getattr(given if isinstance(given, type) else type(given), name, None)
+        fixed = hasattr(sys.modules["unittest.mock"].Mock, name) if of_mock else isinstance(found, (types.FunctionType, types.MethodType))
+        if operation in ("set", "del") and fixed:
+            raise AttributeError(f"{name!r} of what the test has handed in is not to be replaced")
+        if of_mock and name in RECORDERS:
+            raise AttributeError(f"{name!r} of what the test has handed in is for the test")
 
     def raised(self, exc: BaseException) -> BaseException:
         if isinstance(exc, (OutOfTime, CandidateLost, KeyboardInterrupt)):
@@ -318,6 +329,10 @@ TOOLS = (
 
 NAMES = ("__name__", "__qualname__", "__doc__", "__module__")
 """What `functools.wraps` takes from a function, which is only text."""
+
+
+RECORDERS = ("reset_mock", "configure_mock", "mock_add_spec", "attach_mock")
+"""By these a test double forgets what was done with it, or learns what to say of it."""
 
 
 def _offered(kind: type[Any]) -> list[str]:

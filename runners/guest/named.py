@@ -47,6 +47,23 @@ EXCEPTION_ATTRIBUTES: dict[type[BaseException], tuple[str, ...]] = {
 """What an exception of Python's own holds beside its arguments."""
 
 
+VALUES: dict[Any, Any] = {
+    int: lambda value: int.__getnewargs__(value)[0],
+    float: lambda value: float.__getnewargs__(value)[0],
+    complex: lambda value: complex(*complex.__getnewargs__(value)),  # type: ignore[attr-defined]
+    str: lambda value: str.__getnewargs__(value)[0],
+    bytes: lambda value: bytes.__getnewargs__(value)[0],
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+}
+"""Immutable types, and the plain value that an instance of a subclass is, whatever its methods say."""
+
+
+def value_type(kind: type[Any]) -> Any:
+    """Which of them it is a subclass of; None if it is of none."""
+    return next((base for base in VALUES if issubclass(kind, base)), None)
+
+
 def of_class(kind: type[Any]) -> tuple[str, str] | None:
     """Module and name, for builtin classes and those of the plain kinds."""
     try:

@@ -34,7 +34,7 @@ class Gone(Exception):
 class Ref:
     """What one side knows of an object that the other side has lent it."""
 
-    __slots__ = ("era", "number", "origin", "peer")
+    __slots__ = ("era", "number", "origin", "peer", "told")
 
     def __init__(self, peer: Peer, number: int) -> None:
         self.peer = peer
@@ -42,6 +42,8 @@ class Ref:
         self.era = peer.era
         self.origin: tuple[str, ...] | None = None
         """The module and the attributes by which it can be found again."""
+        self.told = False
+        """Whether it was computed from a value that may be what a test expects."""
         peer.borrowed[number] = peer.borrowed.get(number, 0) + 1
         peer.released.discard(number)
 

@@ -137,18 +137,19 @@ class Listener:
             }
         return _unittest_assertion(exc)
 
-    def skip(self, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
+    def skip(self, excinfo: pytest.ExceptionInfo[BaseException], item: pytest.Item | None = None) -> dict[str, Any]:
         """Who decided that a test does not count, and where.
 
         The suite says so in its own text: in the very line that raised, or, for a mark, which
-        raises nothing of its own, anywhere. A skip that no line of the suite speaks of is the
-        submission's, whatever name it was called by.
+        raises nothing of its own, anywhere; and the test had that mark before any test ran. A skip
+        that no line of the suite speaks of is the submission's, whatever name it was called by.
         """
         place = self._raised_at(excinfo)
         reason = failures.cut(failures.safe_str(excinfo.value), 500)
         if place is None:
-            owner = "suite" if any(_SKIPS.search(text) for text in self.describe.texts.values()) else "submission"
-            return {"by": owner, "place": None, "reason": reason}
+            said = any(_SKIPS.search(text) for text in self.describe.texts.values())
+            marked = self.guard is None or item is None or self.guard.was_marked(item)
+            return {"by": "suite" if said and marked else "submission", "place": None, "reason": reason}
         path, line = place
         lines = self.describe.texts.get(path, "").splitlines()
         said = path in self.describe.texts and 0 < line <= len(lines) and bool(_SKIPS.search(lines[line - 1]))
@@ -158,12 +159,14 @@ class Listener:
         """Where skip or xfail was called; None for a mark."""
         if not isinstance(excinfo.value, (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)):
             return None
-        place, traceback = None, excinfo.tb
+        place, traceback = None, excinfo.value.__traceback__
+        if isinstance(excinfo.value.__context__, unittest.SkipTest):  # pytest raises one of its own for a unittest's
+            traceback = excinfo.value.__context__.__traceback__
         while traceback is not None:
             path = self.describe.relative(traceback.tb_frame.f_code.co_filename)
             if path is not None:
                 place = (path, traceback.tb_lineno)
-            traceback = traceback.tb_next  # type: ignore[assignment]
+            traceback = traceback.tb_next
         return place
 
 
@@ -388,7 +391,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     described: dict[str, Any] = {}
     if raised is not None and not (call.when != "teardown" and _is_canary(item)):
         if report.outcome == "skipped":
-            described["skip"] = listener.skip(raised)
+            described["skip"] = listener.skip(raised, item)
         elif report.outcome == "failed":
             described["failure"] = listener.failure(call.excinfo or raised)
     report.reproof = described

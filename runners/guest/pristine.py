@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+import re
 import sys
 import types
 from typing import TYPE_CHECKING
@@ -31,12 +32,15 @@ _DECIDES = {
     "hypothesis": (
         *("hypothesis", "hypothesis._settings", "hypothesis.control", "hypothesis.core", "hypothesis.errors"),
         *("hypothesis.internal.conjecture.data", "hypothesis.internal.conjecture.engine"),
+        *("hypothesis.internal.conjecture.providers", "hypothesis.internal.conjecture.utils"),
+        *("hypothesis.strategies._internal." + name for name in ("collections", "lazy", "misc", "numbers")),
+        *("hypothesis.strategies._internal." + name for name in ("strategies", "strings")),
     ),
 }
 """Of these packages, the modules that decide: to look at all is to copy all that a fork shares."""
-SHARED = ("builtins", "operator", "json", "json.decoder", "json.encoder", "math", "os", "random", "time")
+SHARED = ("builtins", "operator", "json", "json.decoder", "json.encoder", "math", "os", "random", "re", "time")
 """Modules that tests and candidates use alike."""
-NOTEWORTHY = ("collections", "copy", "datetime", "functools", "re")
+NOTEWORTHY = ("collections", "copy", "datetime", "functools")
 """Modules of which a change is a suspicion only: honest programs are known to adapt them."""
 
 HARMLESS = {
@@ -46,11 +50,16 @@ HARMLESS = {
     *("hypothesis.settings.default",),
 }
 """Replaced by honest programs, too; a suspicion at most."""
-OF_OS = ("write", "read", "getpid", "_exit", "stat", "fstat")
+ONLY = {
+    "os": ("write", "read", "getpid", "_exit", "stat", "fstat"),
+    "re": ("search", "match", "fullmatch", "_compile"),
+}
+"""Of these modules only what pytest itself goes by."""
 
-_KINDS = (types.FunctionType, type, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
-_MEMBERS = (*_KINDS, property, classmethod, staticmethod)
+KINDS = (types.FunctionType, type, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_MEMBERS = (*KINDS, property, classmethod, staticmethod)
 
+HEAP_TYPE = 1 << 9
 _is, _map, _all, _len, _set = operator.is_, map, all, len, set
 _built_in = frozenset(vars(builtins))
 
@@ -67,6 +76,35 @@ class Kept:
         self.values = tuple(map(space.get, names))
         self.size = len(space)
         self.added = frozenset(space)
+
+    def is_as_it_was(self) -> bool:
+        return _all(_map(_is, _map(self.get, self.names), self.values))
+
+    def changes(self) -> Iterator[Change]:
+        if not self.is_as_it_was():
+            for name, before in zip(self.names, self.values):  # noqa: B905  # 3.9
+                now = self.get(name)
+                if now is not before:
+                    yield _change(f"{self.label}.{name}", now)
+        if _len(self.space) != self.size:
+            yield from self._additions()
+
+    def _additions(self) -> Iterator[Change]:
+        """In a class any new method is a change of it; in a module, a name that hides a built-in one."""
+        of_class = isinstance(self.space, types.MappingProxyType)
+        for name in _set(self.space) - self.added:
+            now = self.get(name)
+            if isinstance(now, _MEMBERS) if of_class else name in _built_in:
+                yield _change(f"{self.label}.{name}", now)
+
+
+def of_class(kind: type[Any]) -> Iterator[Kept]:
+    """A class that was made in Python, and those that it is made of."""
+    for base in kind.__mro__:
+        if base.__flags__ & HEAP_TYPE:
+            members = vars(base)
+            own = [member for member, value in members.items() if isinstance(value, _MEMBERS)]
+            yield Kept(f"{base.__module__}.{base.__qualname__}", members, own)
 
 
 class Change:
@@ -92,11 +130,10 @@ class Pristine:
     def _keep(self, name: str, module: types.ModuleType) -> None:
         self.modules[name] = module
         space = vars(module)
-        names = [key for key, value in space.items() if isinstance(value, _KINDS)]
-        if name == "os":
-            names = [key for key in names if key in OF_OS]
+        names = [key for key, value in space.items() if isinstance(value, KINDS)]
+        names = [key for key in names if key in ONLY.get(name, names)]
         self._kept.append(Kept(name, space, names))
-        if name in ("builtins", "os", "sys"):
+        if name == "builtins" or name in ONLY:
             return  # classes of theirs cannot be changed, or are no one's business
         for key in names:
             found = space[key]
@@ -110,23 +147,8 @@ class Pristine:
         """In modules that are `used`, by their first name."""
         asked = {package: used(package) for package in self._packages}
         for kept in self._kept:
-            if not asked[kept.package]:
-                continue
-            if not _all(_map(_is, _map(kept.get, kept.names), kept.values)):
-                for name, before in zip(kept.names, kept.values):  # noqa: B905  # 3.9
-                    now = kept.get(name)
-                    if now is not before:
-                        yield _change(f"{kept.label}.{name}", now)
-            if _len(kept.space) != kept.size:
-                yield from self._additions(kept)
-
-    def _additions(self, kept: Kept) -> Iterator[Change]:
-        """In a class any new method is a change of it; in a module, a name that hides a built-in one."""
-        of_class = isinstance(kept.space, types.MappingProxyType)
-        for name in _set(kept.space) - kept.added:
-            now = kept.get(name)
-            if isinstance(now, _MEMBERS) if of_class else name in _built_in:
-                yield _change(f"{kept.label}.{name}", now)
+            if asked[kept.package] and not (kept.is_as_it_was() and _len(kept.space) == kept.size):
+                yield from kept.changes()
 
 
 def _counts(name: str) -> bool:
@@ -149,6 +171,12 @@ kept: Pristine | None = None
 
 def keep() -> Pristine:
     return kept if kept is not None else Pristine()
+
+
+def has_wrong_patterns() -> bool:
+    """Whether `re` has anything under another pattern than it was made of: `pytest.raises(match=...)` would take it."""
+    known = [*getattr(re, "_cache", {}).items(), *getattr(re, "_cache2", {}).items()]
+    return any(key[1] != made.pattern for key, made in known)
 
 
 def code_of(value: Any) -> types.CodeType | None:

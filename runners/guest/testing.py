@@ -22,7 +22,7 @@ from _pytest.main import _main
 
 from . import child, failures, importer, plugin, pristine, served, watch
 from .child import TestClock
-from .guard import Guard
+from .guard import Guard, has_other_plugins
 
 if TYPE_CHECKING:
     from typing import Any
@@ -174,7 +174,7 @@ def prepare(workspace: str, temporary: str) -> pytest.Session | None:
     plugin.listener = plugin.Listener(silent, failures.Describer(workspace, ()), TestClock(0), plain)
     try:
         config = _prepareconfig(_arguments(plain, workspace, []), [plugin])
-        if any(name not in KNOWN_DISTRIBUTIONS for name in _distributions(config)):
+        if has_other_plugins(config):
             config._ensure_unconfigure()
             return None
         session = pytest.Session.from_config(config)
@@ -189,11 +189,6 @@ def prepare(workspace: str, temporary: str) -> pytest.Session | None:
         for folder in (workspace, temporary):
             shutil.rmtree(folder, ignore_errors=True)
     return None if silent.heard else session
-
-
-def _distributions(config: pytest.Config) -> set[str]:
-    found = config.pluginmanager.list_plugin_distinfo()
-    return {distribution.project_name.lower() for _, distribution in found}
 
 
 def _capture(config: pytest.Config) -> CaptureManager:
@@ -242,7 +237,6 @@ def _configuration(workspace: str, suite: list[str]) -> tuple[str, dict[str, Any
 
 
 MARK = "PYTEST_DONT_REWRITE"
-KNOWN_DISTRIBUTIONS = ("hypothesis", "pytest-asyncio", "pytest-xdist")
 KNOWN_PLUGINS = (
     "hypothesis",
     "_hypothesis_globals",

@@ -228,6 +228,68 @@ def test_a_test_that_was_taken_away_is_missed(pool):
     assert report.verdict == "tampered", report
 
 
+def test_a_mark_that_came_later_excuses_nothing(pool):
+    """
+    A suite that skips a test here and there has not said that the others may fail.
+    """
+    marks = (
+        "import pytest, sys\n"
+        "def add(a, b):\n"
+        "    frame = sys._getframe()\n"
+        "    while frame is not None:\n"
+        "        session = frame.f_locals.get('session')\n"
+        "        for item in session.items[1:] if isinstance(session, pytest.Session) else ():\n"
+        "            item.add_marker(pytest.mark.xfail)\n"
+        "        frame = frame.f_back\n"
+        "    return 3\n"
+    )
+    suite = Suite.from_code(
+        "import pytest, sys\n"
+        "from solution import add\n"
+        "def test_one(): assert add(1, 2) == 3\n"
+        "def test_two(): assert add(2, 2) == 4\n"
+        "@pytest.mark.skipif(sys.platform == 'linux', reason='not here')\n"
+        "def test_three(): assert add(2, 3) == 5\n"
+        "@pytest.mark.xfail(reason='known')\n"
+        "def test_four(): assert add(2, 3) == 6\n"
+    )
+    report = run(pool, marks, suite)
+    honest = run(pool, "def add(a, b): return a + b", suite)
+
+    assert report.reward == 0, report
+    assert honest.verdict == "passed", honest
+    assert honest.counts == {"passed": 2, "skipped": 1, "xfailed": 1}
+
+
+UNITTEST_SKIPS = """
+import unittest
+from solution import add
+class Sums(unittest.TestCase):
+    def test_one(self): self.assertEqual(add(1, 2), 3)
+    def test_two(self): self.assertEqual(add(2, 2), 4)
+    def test_three(self):
+        self.skipTest("not yet")
+    @unittest.skip("never")
+    def test_four(self): self.assertEqual(add(2, 2), 5)
+    @unittest.expectedFailure
+    def test_five(self): self.assertEqual(add(2, 2), 5)
+"""
+
+
+@pytest.mark.parametrize("seat", ["in_process", "separate"])
+def test_who_skips_is_told_apart_in_unittest(pool, seat):
+    """
+    The suite may skip its tests in all of unittest's ways; a submission in none.
+    """
+    suite = Suite.from_code(UNITTEST_SKIPS)
+    skips = "import unittest\ndef add(a, b):\n    if a == 2:\n        raise unittest.SkipTest('not I')\n    return 3\n"
+    honest = run(pool, "def add(a, b): return a + b", suite, seat)
+
+    assert run(pool, skips, suite, seat).verdict == "failed"
+    assert honest.verdict == "passed", honest
+    assert honest.counts == {"passed": 2, "skipped": 2, "xfailed": 1}
+
+
 def test_cases_name_their_seat(pool):
     """
     What the host compares is out of any candidate's reach, and the report says so.

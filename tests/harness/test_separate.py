@@ -69,6 +69,109 @@ def test_a_comparison_with_a_plain_value_is_not_asked_of_the_candidate():
     assert found.integrity is not None and found.integrity.asked == 0
 
 
+COMPUTES = """
+class Number(float):
+    __sub__ = __rsub__ = lambda self, other: 0.0
+    __abs__ = lambda self: 1e308
+class Difference:
+    __sub__ = __rsub__ = lambda self, other: self
+    __abs__ = lambda self: 0.0
+class Nothing:
+    __sub__ = __rsub__ = lambda self, other: 0.0
+class half:
+    __init__ = lambda self, number: None
+    __sub__ = __rsub__ = lambda self, other: 0.0
+class Text(str):
+    __contains__ = startswith = lambda self, other: True
+    __add__ = __radd__ = __rmod__ = lambda self, other: "all of it"
+class Bag(list):
+    __contains__ = lambda self, other: True
+    __add__ = lambda self, other: [1, 2, 3]
+class Few(set):
+    __sub__ = __rsub__ = __xor__ = __rxor__ = lambda self, other: set()
+class Failure(ValueError):
+    __str__ = lambda self: Text("")
+    __sub__ = lambda self, other: 0.0
+    __repr__ = __str__
+number, difference, nothing, text, bag, few = Number, Difference, Nothing, Text, Bag, Few
+def failure(): return Failure()
+def fails(): raise Failure
+def notify(double):
+    double.assert_called_once_with = lambda *given: None
+def forget(double):
+    double("other")
+    double.reset_mock()
+    double("this")
+def count(double):
+    double.called = True
+def replace(double):
+    double.is_right = lambda: True
+"""
+"""Objects that know better once they have seen what a test expects."""
+
+EXPECTS = """
+import unittest
+import unittest.mock
+import pytest
+from solution import (
+    Failure, number, difference, nothing, half, text, bag, few, failure, fails, notify, forget, count, replace
+)
+
+class Double:
+    def is_right(self): return False
+
+def test_approx(): assert number(0) == pytest.approx(3.5)
+def test_approximated(): assert 3.5 == pytest.approx(number(1))
+def test_approx_in_a_list(): assert [number(0)] == pytest.approx([3.5])
+def test_almost(): unittest.TestCase().assertAlmostEqual(number(0), 3.5)
+def test_almost_nothing(): unittest.TestCase().assertAlmostEqual(nothing(), 3.5)
+def test_subtracted(): assert abs(number(0) - 3.5) < 1e-9
+def test_subtracted_from(): assert abs(3.5 - number(0)) < 1e-9
+def test_difference(): assert abs(difference() - 3.5) < 1e-9
+def test_nothing(): assert abs(3.5 - nothing()) < 1e-9
+def test_class_for_a_function(): assert abs(half(7) - 3.5) < 1e-9
+def test_exception_for_a_number(): assert abs(failure() - 3.5) < 1e-9
+def test_part_of_a_text(): assert "all" in text("")
+def test_text_added(): assert "all " + text("of it") + "?" == "all of it"
+def test_text_formatted(): assert "%s of it" % text("") == "all of it"
+def test_text_of_an_exception():
+    with pytest.raises(Failure) as caught: fails()
+    assert "line 4" in str(caught.value)
+def test_words(): assert repr(failure()).startswith("all")
+def test_formatted_words(): assert f"{failure()}".startswith("all")
+def test_member(): assert 3 in bag()
+def test_list_added(): assert bag() + [3] == [1, 2, 3]
+def test_set_difference(): assert not {1, 2} - few()
+def test_symmetric_difference(): assert few() ^ {1, 2} == set()
+def test_double():
+    double = unittest.mock.Mock()
+    notify(double)
+    double.assert_called_once_with("this")
+def test_forgetful_double():
+    double = unittest.mock.Mock()
+    forget(double)
+    double.assert_called_once_with("this")
+def test_counting_double():
+    double = unittest.mock.Mock()
+    count(double)
+    assert double.called
+def test_double_of_its_own():
+    double = Double()
+    replace(double)
+    assert double.is_right()
+"""
+
+
+def test_nothing_is_computed_from_what_is_expected():
+    """
+    Objects of classes that the suite does not know are what they hold, and test doubles remember what was done to them.
+    """
+    found = verify(Submission.from_code(COMPUTES), Suite.from_code(EXPECTS), runner="bubblewrap", seat="separate")
+
+    assert [test.nodeid for test in found.tests if test.outcome == "passed"] == []
+    assert len(found.tests) == EXPECTS.count("def test_")
+
+
 def test_a_test_that_catches_everything_still_loses_with_its_candidate():
     """
     A candidate that ends its process has not passed, even where any exception is taken for a success.

@@ -1,0 +1,286 @@
+"""What a module of the suite is made of: what its source says, and what it was before the first test ran.
+
+A candidate beside the tests can reach their module's names, classes, parameters and settings, and make
+each of them agree with its wrong answers. `amiss` compares them with the source when all is collected;
+`keep` remembers them, and `changes` says later which are others.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from typing import TYPE_CHECKING
+
+import pytest
+from _pytest import fixtures
+
+from . import blueprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import CodeType
+    from typing import Any
+
+    from .blueprint import Blueprint, Definition
+
+    Amiss = tuple[str, str, Any]
+    """The name by which a suite could have changed it itself, a description, and what it is now."""
+
+XUNIT = {
+    *("setup", "teardown", "setup_module", "teardown_module", "setup_function", "teardown_function"),
+    *("setUpModule", "tearDownModule", "load_tests"),
+}
+"""Names of a module by which pytest and unittest do something before and after its tests."""
+OF_TESTS = ("callspec", "obj", "inner_test", "settings")
+"""What plugins may change of a test."""
+_FIXTURE: Any = getattr(fixtures, "FixtureFunctionDefinition", ())
+_UNITTEST = ("__unittest_skip__", "__unittest_expecting_failure__")
+_WRAPPERS = ("given", "settings", "example", "seed")
+_MEMBERS = (types.FunctionType, classmethod, staticmethod, property)
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_built_in = vars(builtins)
+_compile, _eval = compile, eval
+
+
+class Inventory:
+    """One module. `submitted` says where in the submission a value was made, if it was made there."""
+
+    def __init__(
+        self,
+        path: str,
+        space: dict[str, Any],
+        found: Blueprint,
+        code: CodeType | None,
+        submitted: Callable[[Any], str | None],
+    ) -> None:
+        self._path, self._space, self._found, self._submitted = path, space, found, submitted
+        self._codes, self._compiled = _inside(code), code is not None
+        self._kept: dict[str, Any] = {}
+        self._members: list[tuple[type[Any], dict[str, Any]]] = []
+        self._tests: list[tuple[Any, Any, tuple[Any, ...]]] = []
+        self._settings: list[tuple[Any, Any, Any, tuple[Any, ...]]] = []
+
+    # --- as the source says -------------------------------------------------
+
+    def amiss(self, items: Sequence[pytest.Item], complete: bool) -> Iterator[Amiss]:
+        """What is not as the source says; `complete` if no test of the source may be missing."""
+        if not any(self._space.get("__builtins__") is known for known in (_built_in, builtins)):
+            yield "__builtins__", f"`__builtins__` of the suite's {self._path}", None
+        for name, node in self._found.functions.items():
+            if name not in self._found.rebound:
+                yield from self._function(name, node, self._space.get(name), self._codes.get(name))
+        for name, cls in self._found.classes.items():
+            if name not in self._found.rebound and not cls.decorator_list:
+                yield from self._class(cls, self._space.get(name))
+        for name, literal in self._found.literals.items():
+            if name not in self._found.rebound and not _same(self._space.get(name), _value(literal)):
+                yield self._named(name, self._space.get(name))
+        if not self._found.stars:
+            yield from self._strangers()
+        yield from self._parameters(items, complete)
+
+    def _function(self, name: str, node: Definition, now: Any, code: CodeType | None) -> Iterator[Amiss]:
+        kinds = {_name(mark) for mark in node.decorator_list}
+        if all(map(blueprint.is_any_mark, node.decorator_list)):
+            if not self._is_made_of(now, code) or len(vars(now).get("pytestmark", ())) != len(node.decorator_list):
+                yield self._named(name, now)
+        elif kinds.issubset(_WRAPPERS) and "given" in kinds:
+            handle = getattr(now, "hypothesis", None)
+            if not self._is_made_of(getattr(handle, "inner_test", None), code):
+                yield self._named(name, now)
+            most = getattr(getattr(now, "_hypothesis_internal_use_settings", None), "max_examples", None)
+            said = [_value(key.value) for mark in node.decorator_list for key in _keywords(mark, "max_examples")]
+            if said and most != said[0]:
+                yield "settings", f"the settings of {name} in {self._path}", None
+
+    def _is_made_of(self, now: Any, code: CodeType | None) -> bool:
+        """What Python has compiled itself, without us, is at least not of the submission's making."""
+        if not isinstance(now, types.FunctionType) or _builtins_of(now) is not _built_in:
+            return False
+        return now.__code__ is code if self._compiled else self._submitted(now) is None
+
+    def _named(self, name: str, now: Any) -> Amiss:
+        return name.rpartition(".")[2], f"`{name}` of the suite's {self._path}", now
+
+    def _class(self, node: ast.ClassDef, now: Any) -> Iterator[Amiss]:
+        if not isinstance(now, type):
+            yield self._named(node.name, now)
+            return
+        codes = _inside(self._codes.get(node.name))
+        alone = not (node.bases or node.keywords)
+        bound = [inner.name for inner in node.body if isinstance(inner, (ast.FunctionDef, ast.ClassDef))]
+        space = vars(now)
+        if "pytestmark" in space and b"pytestmark" not in self._found.source:
+            yield self._named(f"{node.name}.pytestmark", None)
+        for inner in node.body:
+            if isinstance(inner, ast.FunctionDef) and bound.count(inner.name) == 1:
+                member = space.get(inner.name)
+                if alone or self._submitted(member):
+                    yield from self._function(inner.name, inner, member, codes.get(inner.name))
+        for name, value in list(space.items()):
+            if isinstance(value, _MEMBERS) and name not in bound and self._submitted(value):
+                yield self._named(f"{node.name}.{name}", value)
+
+    def _strangers(self) -> Iterator[Amiss]:
+        for name in set(self._space) - self._found.bound:
+            value = getattr(self._space[name], "_fixture_function", self._space[name])
+            is_fixture = isinstance(self._space[name], _FIXTURE) and self._submitted(value)
+            if name in XUNIT or name.startswith("pytest_") or is_fixture:
+                yield name, f"`{name}` among the names of the suite's {self._path}", value
+
+    def _parameters(self, items: Sequence[pytest.Item], complete: bool) -> Iterator[Amiss]:
+        by_name: dict[str, list[Any]] = {}
+        for item in items:
+            if hasattr(item, "callspec"):
+                by_name.setdefault(item.nodeid.partition("::")[2].partition("[")[0], []).append(item)
+        for name, node in self._found.parametrized():
+            of_it = by_name.get(name, [])
+            for names, rows in self._found.rows(node):
+                said = [_row(row) for row in rows]
+                indices = {item.callspec.indices.get(names[0]) for item in of_it}
+                if said and of_it and complete and indices != set(range(len(said))):
+                    yield "callspec", f"the rows of parameters of {name} in {self._path}", None
+                    continue
+                if not all(_has(item.callspec, names, said) for item in of_it if said):
+                    yield "callspec", f"the parameters of {name} in {self._path}", None
+
+    # --- as it was ----------------------------------------------------------
+
+    def keep(self, items: Sequence[pytest.Item]) -> None:
+        """Remember it as it is now, before a test has run."""
+        self._kept = {name: self._space.get(name) for name in self._found.bound - self._found.rebound}
+        for name in self._found.classes:
+            kind = self._space.get(name)
+            if isinstance(kind, type):
+                own = {key: value for key, value in vars(kind).items() if isinstance(value, _MEMBERS)}
+                self._members.append((kind, own))
+        for item in items:
+            if isinstance(item, pytest.Function):
+                function = _function_of(item)
+                params = tuple(item.callspec.params.values()) if hasattr(item, "callspec") else ()
+                self._tests.append((item, function, params))
+        for function in {id(test[1]): test[1] for test in self._tests}.values():
+            handle, settings = _hypothesis_of(function)
+            if handle is not None:
+                self._settings.append((function, handle.inner_test, settings, _values(settings)))
+
+    def changes(self) -> Iterator[Amiss]:
+        """What is another now."""
+        for name, before in self._kept.items():
+            now = self._space.get(name)
+            if now is not before:
+                yield self._named(name, now)
+        for kind, own in self._members:
+            space = vars(kind)
+            for name, before in own.items():
+                if space.get(name) is not before:
+                    yield self._named(f"{kind.__name__}.{name}", space.get(name))
+            for name in set(space) - set(own):
+                if isinstance(space[name], _MEMBERS) and self._submitted(space[name]):
+                    yield self._named(f"{kind.__name__}.{name}", space[name])
+        for item, function, params in self._tests:
+            spec = getattr(item, "callspec", None)
+            if spec is not None and not _identical(tuple(spec.params.values()), params):
+                yield "callspec", f"the parameters of {item.nodeid}", None
+            if vars(item).get("_obj") is not None and _function_of(item) is not function:
+                yield "obj", f"the function of {item.nodeid}", _function_of(item)
+        for function, inner, settings, values in self._settings:
+            handle, now = _hypothesis_of(function)
+            if getattr(handle, "inner_test", None) is not inner:
+                yield "inner_test", f"what Hypothesis runs as {function.__name__}", getattr(handle, "inner_test", None)
+            if now is not settings or not _identical(_values(now), values):
+                yield "settings", f"the settings of {function.__name__} in {self._path}", None
+
+
+def may_be_skipped(item: pytest.Item) -> bool:
+    """Whether it bears a mark by which it may be skipped, or expected to fail."""
+    test = getattr(item, "obj", None)
+    kinds = (test, getattr(item, "cls", None))
+    return any(mark.name in ("skip", "skipif", "xfail") for mark in item.iter_markers()) or any(
+        getattr(kind, name, False) for kind in kinds for name in _UNITTEST
+    )
+
+
+def _inside(code: CodeType | None) -> dict[str, CodeType]:
+    """The code of the functions and classes that a module or a class defines."""
+    return {part.co_name: part for part in code.co_consts if hasattr(part, "co_name")} if code is not None else {}
+
+
+def _builtins_of(function: types.FunctionType) -> Any:
+    return getattr(function, "__builtins__", _built_in)  # since 3.10
+
+
+def _function_of(item: pytest.Function) -> Any:
+    return getattr(item.obj, "__func__", item.obj)
+
+
+def _hypothesis_of(function: Any) -> tuple[Any, Any]:
+    space = getattr(function, "__dict__", {})
+    return space.get("hypothesis"), space.get("_hypothesis_internal_use_settings")
+
+
+def _values(settings: Any) -> tuple[Any, ...]:
+    """Of Hypothesis's settings, what decides how much is tried."""
+    return tuple(getattr(settings, name, None) for name in ("max_examples", "phases", "suppress_health_check"))
+
+
+def _identical(now: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
+    return len(now) == len(before) and all(one is other for one, other in zip(now, before))  # noqa: B905  # 3.9
+
+
+def _name(mark: ast.expr) -> str:
+    found = mark.func if isinstance(mark, ast.Call) else mark
+    return found.attr if isinstance(found, ast.Attribute) else getattr(found, "id", "")
+
+
+def _keywords(mark: ast.expr, name: str) -> Iterator[ast.keyword]:
+    for key in mark.keywords if isinstance(mark, ast.Call) else ():
+        if key.arg == name and blueprint.is_literal(key.value):
+            yield key
+
+
+def _value(node: ast.expr) -> Any:
+    """Of a literal of the suite's."""
+    return _eval(_compile(ast.Expression(node), "<literal>", "eval"), {"__builtins__": {}})
+
+
+class _Unknown:
+    """A row that is not all literals."""
+
+
+def _row(node: ast.expr) -> Any:
+    if blueprint.is_literal(node):
+        return _value(node)
+    if isinstance(node, ast.Call) and _name(node) == "param" and all(map(blueprint.is_literal, node.args)):
+        cells = tuple(_value(cell) for cell in node.args)
+        return cells if len(cells) != 1 else cells[0]
+    return _Unknown
+
+
+def _has(spec: Any, names: list[str], rows: list[Any]) -> bool:
+    index = spec.indices.get(names[0])
+    if not isinstance(index, int) or not 0 <= index < len(rows):
+        return False
+    row = rows[index]
+    if row is _Unknown:
+        return True
+    cells = (row,) if len(names) == 1 else row
+    return len(cells) == len(names) and all(
+        _same(spec.params.get(name), cell)
+        for name, cell in zip(names, cells)  # noqa: B905  # 3.9
+    )
+
+
+def _same(now: Any, said: Any) -> bool:
+    """Whether it is exactly what a literal says, whatever an `__eq__` inside of it says."""
+    kind = type(said)
+    if type(now) is not kind:
+        return False
+    if kind is list or kind is tuple:
+        return len(now) == len(said) and all(map(_same, now, said))
+    if kind is dict:
+        return len(now) == len(said) and all(map(_same, now, said)) and all(map(_same, now.values(), said.values()))
+    if kind is set:
+        return all(type(part) in (*_PLAIN, tuple) for part in now) and bool(now == said)
+    return bool(now == said)
