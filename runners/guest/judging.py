@@ -292,8 +292,11 @@ class Connection(Peer):
         if type(name) is not str or name.startswith("_") or type(given) in (*CALLABLES, *ITERATORS):
             raise AttributeError(f"{name!r} of what the test has handed in is not for the candidate")
         of_mock = _is_double(type(given))
-        found = getattr(given if isinstance(given, type) else type(given), name, None)
-        fixed = hasattr(sys.modules["unittest.mock"].Mock, name) if of_mock else isinstance(found, (types.FunctionType, types.MethodType))
+        if of_mock:
+            fixed = hasattr(sys.modules["unittest.mock"].Mock, name)
+        else:
+            found = getattr(given if isinstance(given, type) else type(given), name, None)
+            fixed = isinstance(found, (types.FunctionType, types.MethodType))
         if operation in ("set", "del") and fixed:
             raise AttributeError(f"{name!r} of what the test has handed in is not to be replaced")
         if of_mock and name in RECORDERS:
