@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from .blueprint import Blueprint, Twin
 
 PLAIN_FAILING = 2
-PLAIN_PASSING = 1
 TWINS = 3
 MANY = 5
 """A suite with fewer tests gets one twin: more would cost more than the tests."""
+RARELY = 3
+"""One in so many of those gets a canary that must pass, too: few cheats make anything fail."""
 
 _FAILING = (
     "assert {a} == {b}",
@@ -103,9 +104,10 @@ class Plan:
         self._found, self._filename, self._chance = found, filename, chance
         self._twins = [(twin, self._code(twin)) for twin in self._choose()]
         failing = 1 if self._twins else PLAIN_FAILING
-        names = _names(found, chance, failing + PLAIN_PASSING + len(self._twins))
-        self.failing, self.passing = names[:failing], names[failing : failing + PLAIN_PASSING]
-        self.twins = names[failing + PLAIN_PASSING :]
+        passing = int(len(found.tests) >= MANY or not chance.randrange(RARELY))
+        names = _names(found, chance, failing + passing + len(self._twins))
+        self.failing, self.passing = names[:failing], names[failing : failing + passing]
+        self.twins = names[failing + passing :]
 
     def announced(self, path: str) -> dict[str, list[str]]:
         """The ids that each kind may get."""

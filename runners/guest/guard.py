@@ -121,6 +121,11 @@ def _settings() -> tuple[Any, ...] | None:
     return None if found is None else (getattr(found, "_current_profile", None), found.default)
 
 
+def _runs_nothing(config: pytest.Config) -> bool:
+    """Whether the suite's own options keep tests from being run: canaries would not be, either."""
+    return any(getattr(config.option, name, False) for name in ("collectonly", "setuponly", "setupplan"))
+
+
 def _file_of(thing: Any) -> str:
     module = sys.modules.get(getattr(thing, "__module__", None) or "")
     return getattr(module, "__file__", None) or "<unknown>"
@@ -222,7 +227,7 @@ class Guard:
 
     def add_canaries(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Where no fixture of the suite's is torn down or set up for it."""
-        if not items or self._goes_on or self._suite_has_hooks(session.config):
+        if not items or self._goes_on or self._suite_has_hooks(session.config) or _runs_nothing(session.config):
             return
         places = [index for index in range(len(items) + 1) if self._fits(items, index)]
         if not places:
@@ -311,7 +316,7 @@ class Guard:
         self._tell()
 
     def _look(self, when: str) -> None:
-        for change in self._pristine.changes(self._is_used):
+        for change in self._pristine.changes(self._is_used, self.watch.raw):
             self._changed(change, when)
         if self._hooks:
             self._look_at_objects(when)

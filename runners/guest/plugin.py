@@ -415,6 +415,12 @@ def pytest_assertrepr_compare(
     return explanations
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """How a canary ended is not for the summary that pytest writes for nobody."""
+    return ("", "", "") if hasattr(report, "quiet") else None
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.outcome == "passed" and report.when != "call" and hasattr(report, "quiet"):
         return

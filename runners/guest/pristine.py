@@ -2,11 +2,18 @@
 
 `keep` remembers every function and class of these modules, and every method of their classes.
 `changes` names those that are others now. Replacing one of them is how most cheats begin.
+
+To look at an object is to count a reference to it, and so to copy a page that a fork shares: all of
+them together cost as much as two tests. Up to 3.12 CPython gives a dict another version with each
+change, so a namespace whose version is the old one need not be looked at; unless someone has been
+at raw memory, who could change anything.
 """
 
 from __future__ import annotations
 
 import builtins
+import ctypes
+import gc
 import operator
 import re
 import sys
@@ -64,18 +71,51 @@ _is, _map, _all, _len, _set = operator.is_, map, all, len, set
 _built_in = frozenset(vars(builtins))
 
 
+_VERSION = 24
+"""Where a dict's version stands in it: behind its reference count, its type and its size."""
+
+
+def _version_of(space: dict[str, Any]) -> ctypes.c_uint64:
+    return ctypes.c_uint64.from_address(id(space) + _VERSION)
+
+
+def _has_versions() -> bool:
+    """Whether this Python's dicts have versions, there, that change with each change and with nothing else."""
+    if (
+        sys.implementation.name != "cpython"
+        or not (3, 9) <= sys.version_info < (3, 13)
+        or ctypes.sizeof(ctypes.c_void_p) != 8
+    ):
+        return False
+    space: dict[str, Any] = {"a": object()}
+    found = [_version_of(space).value]
+    for change in (lambda: space.update(a=object()), lambda: space.update(b=1), lambda: space.pop("b")):
+        change()
+        found.append(_version_of(space).value)
+    same = _version_of(space).value == found[-1] and space.get("a") and _version_of(space).value == found[-1]
+    return bool(same) and len(set(found)) == len(found)
+
+
 class Kept:
-    """One namespace: a module's, or a class's."""
+    """One namespace: a module's, or a class's. `versioned` if its version is to be looked at first."""
 
-    __slots__ = ("added", "get", "label", "names", "package", "size", "space", "values")
+    __slots__ = ("_version", "_was", "added", "get", "label", "names", "package", "size", "space", "values")
 
-    def __init__(self, label: str, space: Any, names: list[str]) -> None:
+    def __init__(self, label: str, space: Any, names: list[str], versioned: bool = False) -> None:
         self.label, self.space, self.get = label, space, space.get
         self.package = label.partition(".")[0]
         self.names = tuple(names)
         self.values = tuple(map(space.get, names))
         self.size = len(space)
         self.added = frozenset(space)
+        self._version: ctypes.c_uint64 | None = None
+        if versioned:
+            whole = space if isinstance(space, dict) else gc.get_referents(space)[0]
+            self._version = _version_of(whole)
+            self._was = self._version.value
+
+    def is_untouched(self) -> bool:
+        return self._version is not None and self._version.value == self._was
 
     def is_as_it_was(self) -> bool:
         return _all(_map(_is, _map(self.get, self.names), self.values))
@@ -121,6 +161,7 @@ class Pristine:
         self.modules: dict[str, types.ModuleType] = {}
         self._kept: list[Kept] = []
         self._seen: set[int] = set()
+        self._versioned = _has_versions()
         for name, module in list(sys.modules.items()):
             if isinstance(module, types.ModuleType) and _counts(name):
                 self._keep(name, module)
@@ -132,7 +173,7 @@ class Pristine:
         space = vars(module)
         names = [key for key, value in space.items() if isinstance(value, KINDS)]
         names = [key for key in names if key in ONLY.get(name, names)]
-        self._kept.append(Kept(name, space, names))
+        self._kept.append(Kept(name, space, names, self._versioned))
         if name == "builtins" or name in ONLY:
             return  # classes of theirs cannot be changed, or are no one's business
         for key in names:
@@ -141,13 +182,13 @@ class Pristine:
                 self._seen.add(id(found))
                 members = vars(found)
                 own = [member for member, value in members.items() if isinstance(value, _MEMBERS)]
-                self._kept.append(Kept(f"{name}.{key}", members, own))
+                self._kept.append(Kept(f"{name}.{key}", members, own, self._versioned))
 
-    def changes(self, used: Callable[[str], bool]) -> Iterator[Change]:
-        """In modules that are `used`, by their first name."""
+    def changes(self, used: Callable[[str], bool], all_of_them: bool) -> Iterator[Change]:
+        """In modules that are `used`, by their first name; `all_of_them` if versions may lie."""
         asked = {package: used(package) for package in self._packages}
         for kept in self._kept:
-            if asked[kept.package] and not (kept.is_as_it_was() and _len(kept.space) == kept.size):
+            if asked[kept.package] and (all_of_them or not kept.is_untouched()):
                 yield from kept.changes()
 
 

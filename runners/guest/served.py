@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import gc
 import marshal
 import os
 import re
@@ -89,6 +90,8 @@ class Served:
         self._study(path, tree, source, str(filename))
         _Rewriter(str(filename), config, source).run(tree)
         code: CodeType = _compile(tree, str(filename), "exec", dont_inherit=True)
+        if not self.codes:  # nothing of the candidate's is here yet, and no collection has to look at all that is
+            gc.freeze()
         self.codes[path] = code
         return code
 

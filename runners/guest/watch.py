@@ -78,6 +78,8 @@ class Watch:
         self.findings: dict[str, str] = {}
         self.touched = False
         """Whether anything of the submission has been read, and so may have run."""
+        self.raw = False
+        """Whether anyone has been at raw memory."""
         sys.addaudithook(self._hook(describe, is_ours))
 
     def _hook(self, describe: Describer, is_ours: Callable[[Any], bool]) -> Callable[[str, tuple[Any, ...]], None]:
@@ -86,6 +88,8 @@ class Watch:
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
             nonlocal busy
+            if event.startswith("ctypes."):
+                self.raw = True
             if busy or not (event in told or event in _FILES or event == "object.__setattr__"):
                 return
             busy = True
@@ -127,6 +131,7 @@ class Watch:
         inside = describe.relative(os.path.normpath(path))
         if inside is None:
             if path.startswith("/proc/") and path.endswith(_OTHERS_MEMORY):
+                self.raw = True
                 self._suspect(describe, frame, event, f"opened {path}")
             return
         if inside not in describe.suite:

@@ -144,6 +144,17 @@ def test_a_suspicion_decides_nothing(pool):
     assert any("looked at the stack of its callers, solution.py:" in told for told in report.integrity.suspicions)
 
 
+def test_a_suite_that_only_collects_is_no_tampering(pool):
+    """
+    No test runs then, and no canary, because the suite says so.
+    """
+    suite = Suite.from_code("from solution import f\ndef test(): assert f() == 1", options=["--collect-only"])
+
+    report = verify(Submission.from_code("def f(): return 1"), suite, runner=pool, seat="in_process")
+
+    assert report.verdict not in ("passed", "tampered"), report
+
+
 def test_canaries_are_not_among_the_tests(pool):
     """
     The report tells of the suite's own tests, as many as there are.
