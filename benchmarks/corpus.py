@@ -32,7 +32,7 @@ def same_outcomes(observed: dict[str, Any], report: Report) -> bool:
     """Whether the tests that did not pass are those that stock pytest says, and as many did."""
     if observed["outcome"] not in ("passed", "failed") or len(observed["bad"]) < observed["n_bad"]:
         return True
-    bad = {test.nodeid for test in report.tests if test.outcome in ("failed", "error")}
+    bad = {test.nodeid for test in report.tests if test.outcome in ("failed", "error", "timeout")}
     passed = sum(test.outcome == "passed" for test in report.tests)
     return bad == set(observed["bad"]) and passed == observed["counts"].get("passed", 0)
 

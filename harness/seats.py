@@ -184,10 +184,22 @@ class _Reading(ast.NodeVisitor):
         self._theirs: set[str] = set()
         self._standard: dict[str, str] = {}  # name here → sys, os, importlib, random
         self._in_test = 0
+        self._starred = False
+        self._defined: set[str] = set()
         self._made: set[str] = set()
         """Variables that hold an object which the suite made of a class of the submission."""
 
     # --- what is whose ------------------------------------------------------
+
+    def visit_Module(self, node: ast.Module) -> None:
+        for part in ast.walk(node):
+            if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                self._defined.add(part.name)
+            elif isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
+                self._defined.add(part.id)
+            elif isinstance(part, ast.arg):
+                self._defined.add(part.arg)
+        self.generic_visit(node)
 
     def _is_theirs(self, node: ast.AST) -> bool:
         """A name that was imported from the submission, or an attribute of one."""
@@ -213,11 +225,18 @@ class _Reading(ast.NodeVisitor):
             if node.level == 0:
                 self._check_module(node, f"{module}.{alias.name}")
             if node.level == 0 and module.partition(".")[0] in self._tops - set(sys.stdlib_module_names):
-                self._theirs.add(alias.asname or alias.name)
+                self._take(node, alias.asname or alias.name)
             elif module in SYSTEM and alias.name not in SYSTEM[module]:
                 raise _Obstacle(node, f"imports {module}.{alias.name}, which is about its own process")
             elif module == "random" and alias.name == "seed":
                 raise _Obstacle(node, "seeds the random numbers of its own process")
+
+    def _take(self, node: ast.AST, name: str) -> None:
+        """A name that is imported from the submission: pytest collects it, too, if it is called like a test."""
+        if name.startswith(("test", "Test")):
+            raise _Obstacle(node, f"imports {name}, which pytest takes for a test")
+        self._starred = self._starred or name == "*"
+        self._theirs.add(name)
 
     def _check_module(self, node: ast.AST, name: str) -> None:
         for prefix in (name, name.partition(".")[0]):
@@ -278,6 +297,8 @@ class _Reading(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         if node.id in BUILTINS and isinstance(node.ctx, ast.Load):
             raise _Obstacle(node, f"uses {node.id}")
+        if self._starred and node.id.startswith(("test", "Test")) and node.id not in self._defined:
+            raise _Obstacle(node, f"imports {node.id} with all the rest, which pytest takes for a test")
 
     def visit_Call(self, node: ast.Call) -> None:
         function = node.func

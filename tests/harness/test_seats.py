@@ -29,6 +29,7 @@ def pool() -> Iterator[Pool]:
         "from solution import f\ndef test(monkeypatch): monkeypatch.setattr(f, 'x', 1)",
         "import sys, os\nsys.path.insert(0, os.path.dirname(__file__))\nfrom solution import *\ndef test(): pass",
         "from solution import Point\ndef test(): assert Point(1) == Point(1)",
+        "from solution import *\ndef testing(): pass\ndef test(tested): assert testing() == tested",
         "from hypothesis import given, strategies as st\nfrom solution import f\n@given(st.none())\ndef test(x): f(x)",
     ],
 )
@@ -61,6 +62,8 @@ def test_a_suite_that_only_calls_is_judged_apart(code):
         ("def test(): open('out.txt')", "works on files"),
         ("async def helper(): ...", "has a coroutine of its own"),
         ("def test(:", "does not compile"),
+        ("from solution import test_prime\ndef test(): assert test_prime(2)", "takes for a test"),
+        ("from solution import *\ndef test(): assert test_prime(2)", "takes for a test"),
         ("import pytest\ndef test():\n with pytest.warns(UserWarning): ...", "uses warns"),
     ],
 )
