@@ -15,6 +15,7 @@ __all__ = ["PipeSandbox", "spawn"]
 
 KEPT_ERRORS = 16_384
 LEAVING_SECONDS = 2
+NOTICING_SECONDS = 0.2
 
 # Joins the cgroups named before `--` and becomes the program after it. A process that is moved
 # only after it has started may have forked already, and its children would stay outside.
@@ -72,23 +73,28 @@ class PipeSandbox:
         self._listening.cancel()
         assert self._process.stdin is not None
         self._process.stdin.close()
-        if self._heard:
-            await self._end_of_output()
+        ended = await self._ends(LEAVING_SECONDS if self._heard else NOTICING_SECONDS)
         # The whole group: bwrap's child does not die with its parent before it is set up.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        if not ended:
+            await self._ends(LEAVING_SECONDS)
         # asyncio reports an exit only when the pipes have ended, too, and one that is full never does.
         self._process._transport.close()  # type: ignore[attr-defined]  # there is no other way to close them
         await self._process.wait()
         with contextlib.suppress(asyncio.CancelledError):
             await self._listening
 
-    async def _end_of_output(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LEAVING_SECONDS):
+    async def _ends(self, seconds: float) -> bool:
+        """Whether it does within that time: whoever is left holds its stdout."""
+        try:
+            async with asyncio.timeout(seconds):
                 while await self.read():
                     pass
                 await self._process.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def _keep_errors(self) -> None:
         assert self._process.stderr is not None
