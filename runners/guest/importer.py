@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -21,6 +22,7 @@ _compiled: dict[str, bytes] = {}
 _packed = b""
 
 
+@functools.lru_cache(maxsize=None)  # a Python that is not like ours asks for each module
 def sources() -> dict[str, str]:
     """All modules as text."""
     found: dict[str, str] = json.loads(zlib.decompress(_packed))
