@@ -94,6 +94,6 @@ def repair(session: nox.Session) -> None:
 
 @nox.session
 def paths(session: nox.Session) -> None:
-    """Every job of a folder of *.jsonl files must tell the same in a warm sandbox and in a new one."""
+    """Every job of a folder of *.jsonl files must tell the same by the short ways and by the ordinary one."""
     _install(session)
     session.run("python", "-m", "benchmarks.paths", *session.posargs)

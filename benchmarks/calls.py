@@ -24,7 +24,9 @@ SERVE = "from runners.guest import candidate; candidate.serve({{}}, {2!r}, {0}, 
 CALLS = 2_000
 
 
-class _NoChannel:
+class _Nobody:
+    """In place of a supervisor: nothing is to happen of which one would have to hear."""
+
     def send(self, event: Any) -> None:
         raise AssertionError(event)
 
@@ -54,7 +56,7 @@ def measure(repeat: int = 7) -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as folder, _process(ECHO) as (there, back):
         Path(folder, "solution.py").write_text("def add(a, b): return a + b\n")
         with _process(SERVE, folder) as (requests, answers):
-            connection = Connection(requests, answers, lambda: None, _NoChannel(), folder, 1 << 20)  # type: ignore[arg-type]
+            connection = Connection(requests, answers, _Nobody(), _Nobody(), folder, 1 << 20)  # type: ignore[arg-type]
             add = connection.module("solution").add
             for _ in range(repeat):
                 begun = time.perf_counter()

@@ -1,9 +1,10 @@
-"""Do the prepared way and the ordinary one tell the same? `python -m benchmarks.paths FOLDER [--runner R]`.
+"""Do the short ways and the ordinary one tell the same? `python -m benchmarks.paths FOLDER [--runner R]`.
 
 FOLDER holds *.jsonl files of job lines. Each job runs twice: in a warm sandbox that takes one
-job after the other, which goes on from a pytest session begun before any job; and in a new
-sandbox, whose interpreter has imported nothing beforehand and begins its session with the job.
-Verdict, reason, node ids, outcomes and failures have to be the same, but for what no two runs
+job after the other, where simple suites are run with no session at all, and others go on from a
+pytest session begun before any job; and in a new sandbox, whose interpreter has imported nothing
+beforehand and begins a session with the job, whatever the suite is. With `--cold` the first is a
+new sandbox, too, so that only the session makes the difference. Verdict, reason, node ids, outcomes and failures have to be the same, but for what no two runs
 have in common: times, addresses, where a test was that took too long, how deep a recursion was.
 """
 
@@ -16,12 +17,16 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness import batch
 from harness.models import Limits, Report
-from harness.verify import entered
+from harness.seats import choose_seat
+from harness.verify import entered, prepare
+from runners import session, suites
+from runners.contract import Job
 from runners.guest.testing import is_plain
 from runners.pool import Pool
 
@@ -56,28 +61,45 @@ def _masked(data: Any) -> Any:
     return data
 
 
-async def compare(path: Path, runner: str, workers: int, every: int) -> int:
+async def compare(path: Path, runner: str, workers: int, every: int, cold: bool) -> int:
     """Print what differs; the number of jobs that do."""
     lines = path.read_text("utf-8").splitlines()[::every]
-    prepared = sum(_is_plain(task) for task in batch.read_tasks(lines, LIMITS, set()))
     async with entered(runner, None) as ready:
-        warm = Pool(ready, size=workers, most=workers, freshness="fork")  # type: ignore[arg-type]
-        cold = Pool(ready, size=workers, most=workers, freshness="sandbox", preload=False)  # type: ignore[arg-type]
-        first = await _all(lines, warm, workers)
-        second = await _all(lines, cold, workers)
+        new = partial(Pool, ready, size=workers, most=workers, freshness="sandbox", preload=False)
+        warm = partial(Pool, ready, size=workers, most=workers, freshness="fork")
+        first = await _all(lines, (new if cold else warm)(), workers)
+        session.DIRECT = False
+        second = await _all(lines, new(), workers)
+        session.DIRECT = True
     different = [identity for identity in first if first[identity] != second[identity]]
     for identity in different:
         for name in first[identity]:
             if first[identity][name] != second[identity][name]:
                 print(f"DIFFERENT {identity}, {name}:\n  {first[identity][name]}\n  {second[identity][name]}")
-    print(f"{path.name} on {runner}: {len(first) - len(different)} of {len(first)} the same; {prepared} were prepared")
+    print(f"{path.name} on {runner}: {len(first) - len(different)} of {len(first)} the same; {_counted(lines)}")
     return len(different)
 
 
-def _is_plain(task: Any) -> bool:
-    suite = [[path, base64.b64encode(data).decode()] for path, data in task.suite.files.items()]
-    job = {"workers": task.suite.workers, "options": task.suite.options, "seed": 0, "suite": suite}
-    return bool(suite) and is_plain({**job, "variables": task.environment.variables})
+def _counted(lines: Iterable[str]) -> str:
+    """How many went which way in a warm sandbox."""
+    direct = plain = 0
+    for task in batch.read_tasks(lines, LIMITS, set()):
+        if isinstance(task, batch.Task):
+            seat = choose_seat(task.suite, task.submission).seat
+            job = prepare(task.submission, task.suite, LIMITS, task.environment, 0, seat)
+            is_direct = bool(job.suite) and suites.compiled(job, GUEST).direct
+            direct += is_direct
+            plain += bool(job.suite) and not is_direct and _is_plain(job)
+    return f"{direct} were run directly, {plain} went on from a session that was ready"
+
+
+GUEST = {**suites._versions(), "folder": "/job/work", "direct": True}
+
+
+def _is_plain(job: Job) -> bool:
+    suite = [[path, base64.b64encode(data).decode()] for path, data in job.suite.items()]
+    told = {"workers": job.workers, "options": job.options, "seed": 0, "suite": suite}
+    return is_plain({**told, "variables": job.environment.variables})
 
 
 async def _all(lines: Iterable[str], pool: Pool, workers: int) -> dict[str, dict[str, Any]]:
@@ -91,13 +113,14 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runner", default="bubblewrap")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--cold", action="store_true", help="in a new sandbox each, with and without a session")
     parser.add_argument("--every", type=int, default=1, help="one job in so many")
     given = parser.parse_args()
     paths = sorted(given.folder.glob("*.jsonl"))
     if not paths:
         print(f"no *.jsonl in {given.folder}", file=sys.stderr)
         return 2
-    different = sum(asyncio.run(compare(path, given.runner, given.workers, given.every)) for path in paths)
+    different = sum(asyncio.run(compare(path, given.runner, given.workers, given.every, given.cold)) for path in paths)
     return int(different > 0)
 
 

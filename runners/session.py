@@ -33,6 +33,8 @@ CLEAN_SECONDS = 30
 PING_SECONDS = 5
 HARDENED = True
 """False only to measure what it costs."""
+DIRECT = True
+"""False only to compare with what a session of pytest's says."""
 MOST_EVENT_BYTES = 512 * 1024 * 1024
 
 
@@ -133,12 +135,15 @@ class Guest:
 
     def _message(self, job: Job, key: str, last: bool) -> bytes:
         """A job on the wire: how to run it, which the supervisor reads, and what is in it, which it passes on."""
+        compiled = suites.compiled(job, self._hello) if job.suite and job.seat == "separate" else suites.Compiled()
+        direct = compiled.direct and DIRECT
         about = {
             "parts": [part for part, wanted in (("cases", job.calls), ("pytest", job.suite)) if wanted],
             "seat": job.seat,
             "workers": job.workers,
             "limits": job.limits.model_dump(),
             "last": last,
+            "direct": direct,
         }
         task = {
             "calls": list(job.calls),
@@ -149,9 +154,9 @@ class Guest:
             "limits": about["limits"],
             "submitted": list(job.submission),
             "hardened": HARDENED,
+            "direct": direct,
         }
-        code = suites.compiled(job.suite, self._hello) if job.seat == "separate" else {}
-        pieces = (about, task, key, _packed(job.submission), _packed(job.suite), code)
+        pieces = (about, task, key, _packed(job.submission), _packed(job.suite), compiled.codes)
         return b"J" + b"".join(frames.seal(frames.dump(piece)) for piece in pieces)
 
     def _check_pytest(self, job: Job) -> None:

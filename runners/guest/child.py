@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import faulthandler
+import importlib
 import json
 import os
 import random
@@ -52,6 +53,13 @@ preloaded: set[str] = set()
 def note_preloads(needed: set[str]) -> None:
     """All that was imported since these were."""
     preloaded.update(name.partition(".")[0] for name in set(sys.modules) - needed)
+
+
+def preload(name: str) -> None:
+    """Import a module of ours, with all that it needs."""
+    needed = set(sys.modules)
+    importlib.import_module("." + name, __package__)
+    note_preloads(needed)
 
 
 judges_modules: list[str] = []

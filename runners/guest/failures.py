@@ -6,12 +6,13 @@ may raise, hang or lie; the supervisor's clock is running meanwhile.
 
 from __future__ import annotations
 
+import base64
 import linecache
 import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import FrameType, TracebackType
     from typing import Any
 
@@ -48,6 +49,11 @@ def safe_str(value: object) -> str:
         return str(value)
     except Exception as exc:
         return "<%s object whose str raised %s>" % (type(value).__name__, type(exc).__name__)
+
+
+def texts(suite: Sequence[Any]) -> dict[str, str]:
+    """The suite's own Python, as it was sent and not as it may stand on disk by now."""
+    return {path: base64.b64decode(data).decode("utf-8", "replace") for path, data in suite if path.endswith(".py")}
 
 
 class Describer:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from . import blueprint, canaries, child, importer, inventory, pristine, served, watch
+from .installed import has_other_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,15 +64,6 @@ _FIXTURES = {
 """What a suite uses without importing it."""
 _LOOKED_INTO = 50
 _import = __import__
-
-
-KNOWN_DISTRIBUTIONS = ("hypothesis", "pytest-asyncio", "pytest-xdist")
-
-
-def has_other_plugins(config: pytest.Config) -> bool:
-    """Whether there are plugins that we know nothing of: they may do anything with tests."""
-    found = config.pluginmanager.list_plugin_distinfo()
-    return any(distribution.project_name.lower() not in KNOWN_DISTRIBUTIONS for _, distribution in found)
 
 
 def _meaning(module: str, attribute: str, bring: bool) -> Any:

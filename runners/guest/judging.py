@@ -32,9 +32,7 @@ import types
 import warnings
 from typing import TYPE_CHECKING
 
-import pytest
-
-from . import failures, named
+from . import direct, failures, named
 from .child import OutOfTime
 from .crossing import Garbled, Reader, Writer
 from .forwarding import COMPARISONS, OPERATIONS, special_methods
@@ -42,8 +40,10 @@ from .peer import Gone, Peer, Ref
 from .standins import Method, StandIn, StandInModule, StandInType, Stock, exact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
+
+    import pytest
 
     from .child import Channel
 
@@ -59,6 +59,30 @@ class CandidateLost(BaseException):
     """
 
 
+class Line:
+    """To the supervisor, who sees how a candidate's process ends, and has another one started."""
+
+    def __init__(self, channel: Channel, control: int) -> None:
+        self._channel = channel
+        self._control = socket.socket(fileno=control)
+
+    def lost(self) -> None:
+        """Return when it is known how the candidate has ended: in this test, and not in the next."""
+        self._ask("lost_candidate", b"ended")
+
+    def renew(self) -> tuple[int, int] | None:
+        """The ends of pipes to a new one; None if there have been too many."""
+        fds = self._ask("new_candidate", b"new")
+        return (fds[0], fds[1]) if len(fds) == 2 else None
+
+    def _ask(self, event: str, expected: bytes) -> list[int]:
+        self._channel.send({"e": event})
+        while True:  # one who ran out of time while it waited has left an answer here
+            answer, fds, _, _ = socket.recv_fds(self._control, 16, 2)
+            if answer in (expected, b"none", b""):
+                return list(fds)
+
+
 class Connection(Peer):
     """The candidate, as the judge has it."""
 
@@ -66,13 +90,13 @@ class Connection(Peer):
         self,
         requests: int,
         answers: int,
-        renew: Callable[[], tuple[int, int] | None],
+        line: Line,
         channel: Channel,
         suite_folder: str,
         most_output: int,
     ) -> None:
         super().__init__(answers, requests, first_number=1)
-        self._renew = renew
+        self._line = line
         self._channel = channel
         self._suite_folder = suite_folder
         self._most_output = most_output
@@ -128,6 +152,7 @@ class Connection(Peer):
         self.lost = (self.unit, how)
         for fd in (self._reading, self._writing):
             os.close(fd)
+        self._line.lost()
         return CandidateLost(f"the candidate was lost: {how}")
 
     def _replace(self) -> None:
@@ -135,7 +160,7 @@ class Connection(Peer):
         unit, how = self.lost
         if unit == self.unit:
             raise CandidateLost(f"the candidate was lost: {how}")
-        ends = self._renew()
+        ends = self._line.renew()
         if ends is None:
             raise CandidateLost(f"the candidate was lost in {unit or 'the collection'}: {how}")
         self._writing, self._reading = ends
@@ -479,21 +504,20 @@ def run(
     control: int,
 ) -> None:
     """Run the suite, with the candidate at the other end of the two pipes."""
-    from . import plugin, testing
-
-    line = socket.socket(fileno=control)
-
-    def renew() -> tuple[int, int] | None:
-        channel.send({"e": "new_candidate"})
-        _, fds, _, _ = socket.recv_fds(line, 16, 2)
-        return (fds[0], fds[1]) if len(fds) == 2 else None
-
     most_output = job["limits"]["output_kb"] * 1024
-    connection = Connection(requests, answers, renew, channel, os.path.realpath(workspace), most_output)
+    connection = Connection(
+        requests, answers, Line(channel, control), channel, os.path.realpath(workspace), most_output
+    )
     sys.meta_path.insert(0, Importer(connection, tops(job)))
     suite = [path for path, _ in job["suite"]]
-    describe = Describer(workspace, suite, plugin.texts(job["suite"]), connection)
-    testing.run(job, workspace, channel, ready, describe, Watch(connection, channel))
+    describe = Describer(workspace, suite, failures.texts(job["suite"]), connection)
+    watch = Watch(connection, channel)
+    if job["direct"]:
+        direct.DirectRun(job, workspace, channel, ready, describe, watch).to_the_end()
+        return
+    from . import testing
+
+    testing.run(job, workspace, channel, ready, describe, watch)
 
 
 def tops(job: dict[str, Any]) -> set[str]:

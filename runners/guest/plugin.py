@@ -7,7 +7,6 @@ reports are serialised, tell as much as a single process does.
 
 from __future__ import annotations
 
-import base64
 import fnmatch
 import json
 import os
@@ -47,11 +46,6 @@ def for_workers(job: dict[str, Any], path: str) -> None:
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"suite": job["suite"], "limits": job["limits"], "seed": job["seed"]}, file)
     os.environ[WORKER_VARIABLE] = path
-
-
-def texts(suite: Sequence[Any]) -> dict[str, str]:
-    """The suite's own Python, as it was sent and not as it may stand on disk by now."""
-    return {path: base64.b64decode(data).decode("utf-8", "replace") for path, data in suite if path.endswith(".py")}
 
 
 class Silent:
@@ -98,6 +92,10 @@ class Listener:
         self.counted: dict[str, int] = {}
         self.distributed = False
 
+    @property
+    def warnings_cut(self) -> int:
+        return max(0, self.warnings - WARNINGS)
+
     def say(self, event: dict[str, Any]) -> None:
         """What the next event follows at once; unless tests run in other processes, which may all hang."""
         (self.channel.send if self.distributed else self.channel.hold)(event)
@@ -111,8 +109,8 @@ class Listener:
 
     # --- failures -----------------------------------------------------------
 
-    def failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
-        exc = _unwrap(excinfo.value)
+    def failure(self, exc: BaseException) -> dict[str, Any]:
+        exc = _unwrap(exc)
         failure = self.describe(exc, exc.__traceback__)
         assertion = self._assertion(exc)
         if assertion:
@@ -236,7 +234,7 @@ def pytest_configure(config: pytest.Config) -> None:
         clock = AlarmClock(handed["limits"]["test_seconds"])
         clock.arm()
         suite = handed["suite"]
-        describe = failures.Describer(str(config.rootpath), [path for path, _ in suite], texts(suite))
+        describe = failures.Describer(str(config.rootpath), [path for path, _ in suite], failures.texts(suite))
         listener = Listener(Silent(), describe, clock, handed)
     listener.distributed = bool(getattr(config.option, "numprocesses", None)) or hasattr(config, "workerinput")
 
@@ -318,7 +316,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
         if report.outcome == "skipped":
             report.reproof = {"skip": listener.skip(call.excinfo)}
         else:
-            report.reproof = {"failure": listener.failure(call.excinfo)}
+            report.reproof = {"failure": listener.failure(call.excinfo.value)}
     return report
 
 
@@ -393,7 +391,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if report.outcome == "skipped":
             described["skip"] = listener.skip(raised, item)
         elif report.outcome == "failed":
-            described["failure"] = listener.failure(call.excinfo or raised)
+            described["failure"] = listener.failure((call.excinfo or raised).value)
     report.reproof = described
     if _is_canary(item):
         report.quiet = True
@@ -479,13 +477,13 @@ def pytest_warning_recorded(
 
 
 def pytest_internalerror(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    listener.channel.send({"e": "internal_error", "failure": listener.failure(excinfo)})
+    listener.channel.send({"e": "internal_error", "failure": listener.failure(excinfo.value)})
 
 
 def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
     if isinstance(excinfo.value, pytest.Session.Interrupted):
         return  # pytest's own: it stops after errors in collection, or when the suite's options say so
-    listener.channel.send({"e": "interrupted", "failure": listener.failure(excinfo)})
+    listener.channel.send({"e": "interrupted", "failure": listener.failure(excinfo.value)})
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -501,7 +499,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
             "e": "session",
             "status": int(exitstatus),
             "collected": session.testscollected,
-            "warnings_cut": max(0, listener.warnings - WARNINGS),
+            "warnings_cut": listener.warnings_cut,
             "at": time.time(),
         }
     )

@@ -24,7 +24,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING
 
-from . import child, cleaning, frames, privileges, reaping
+from . import child, cleaning, frames, installed, privileges, reaping
 from .watching import Run, merge
 from .zygote import Zygote, ZygoteLost
 
@@ -78,19 +78,6 @@ def _take_the_wire() -> tuple[int, int]:
     os.dup2(null, 1)
     os.close(null)
     return wire_in, wire_out
-
-
-def installed_pytest() -> str | None:
-    """Its version, by the name of the folder that pip leaves; None if there is none to be seen."""
-    for folder in sys.path:
-        try:
-            names = os.listdir(folder)
-        except OSError:
-            continue
-        for name in names:
-            if name.startswith("pytest-") and name.endswith(".dist-info"):
-                return name[len("pytest-") : -len(".dist-info")]
-    return None
 
 
 class HostGone(Exception):
@@ -157,6 +144,7 @@ class Job:
         self.users = users
         self.parts: list[str] = about["parts"]
         self.seat: str = about["seat"]
+        self.direct: bool = about["direct"]
         self.last: bool = about["last"]
         self.workers: int = about["workers"]
         self.limits: dict[str, Any] = about["limits"]
@@ -183,6 +171,8 @@ class Staff:
     def __init__(self, settings: dict[str, Any], wire: tuple[int, int]) -> None:
         # The last of the ids is nobody's: see `privileges.acting_as`.
         self.settings = dict(settings, bystander=(settings["uid"] or 0) + settings["uids"] - 1)
+        if settings["preloads"] is None:  # what judge and candidate both need is imported once for both
+            child.preload("candidate")
         self._zygotes = {kind: Zygote(kind, self.settings, wire) for kind in ("pytest", "lean")}
         self.pids = frozenset(zygote.pid for zygote in self._zygotes.values())
         self.wake, self._alarm = os.pipe()
@@ -197,7 +187,7 @@ class Staff:
         hello["magic"] = importlib.util.MAGIC_NUMBER.hex()
         hello["folder"] = child.folders("judge", self.settings)[0]
         if self.settings["preloads"] is None:
-            hello["pytest"] = installed_pytest()
+            hello.update(installed.pytest())
         for zygote in self._zygotes.values() if not hello["pytest"] else ():
             host.wait_for(zygote.fd)
             hello.update((name, found) for name, found in zygote.greeting().items() if found)
@@ -209,7 +199,8 @@ class Staff:
     def get_ready(self, job: Job, host: Host) -> None:
         """See that what this job needs is imported, so that its own time begins when it does."""
         zygote = self._zygotes["pytest"]
-        if "pytest" in job.parts and not zygote.ready:
+        if "pytest" in job.parts and not (zygote.ready or job.direct):
+            zygote.wake()
             host.wait_for(zygote.fd)
             zygote.greeting()
 

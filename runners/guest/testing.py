@@ -22,7 +22,8 @@ from _pytest.main import _main
 
 from . import child, failures, importer, plugin, pristine, served, watch
 from .child import TestClock
-from .guard import Guard, has_other_plugins
+from .guard import Guard
+from .installed import has_other_plugins
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,7 +47,7 @@ def run(
     `describe` and `watch` come from the judge of the seat `separate`.
     """
     suite = [path for path, _ in job["suite"]]
-    describe = describe or failures.Describer(workspace, suite, plugin.texts(job["suite"]))
+    describe = describe or failures.Describer(workspace, suite, failures.texts(job["suite"]))
     clock = TestClock(job["limits"]["test_seconds"])
     clock.arm()
     listener = plugin.Listener(channel, describe, clock, job)
@@ -161,27 +162,19 @@ def is_plain(job: dict[str, Any]) -> bool:
 def prepare(workspace: str, temporary: str) -> pytest.Session | None:
     """A session of a suite that configures nothing itself, begun before there is a job.
 
-    None if it cannot be, or if it would not be the same: a plugin that we do not know
-    may do anything when it is configured, and what is said meanwhile would be said once
-    and not to each job. Then each run begins its own.
+    None if it cannot be, or if it would not be the same: what is said meanwhile would be
+    said once and not to each job. Then each run begins its own.
     """
     os.environ["TMPDIR"] = temporary
     for folder in (workspace, temporary):
         os.makedirs(folder)
     os.chdir(workspace)
-    plain: dict[str, Any] = {"workers": 0, "options": [], "seed": 0}
     silent = plugin.Silent()
-    plugin.listener = plugin.Listener(silent, failures.Describer(workspace, ()), TestClock(0), plain)
+    plugin.listener = plugin.Listener(silent, failures.Describer(workspace, ()), TestClock(0), PLAIN)
     try:
-        config = _prepareconfig(_arguments(plain, workspace, []), [plugin])
-        if has_other_plugins(config):
-            config._ensure_unconfigure()
-            return None
-        session = pytest.Session.from_config(config)
-        config._do_configure()
-        config.hook.pytest_sessionstart(session=session)
-        _capture(config).stop_global_capturing()  # its files and streams would be shared by all jobs
-        pristine.kept = pristine.Pristine()
+        session = begin(workspace)
+        if session is not None:
+            pristine.kept = pristine.Pristine()
     except Exception:
         return None
     finally:
@@ -189,6 +182,26 @@ def prepare(workspace: str, temporary: str) -> pytest.Session | None:
         for folder in (workspace, temporary):
             shutil.rmtree(folder, ignore_errors=True)
     return None if silent.heard else session
+
+
+PLAIN: dict[str, Any] = {"workers": 0, "options": [], "seed": 0}
+"""What is known of a suite that configures nothing itself."""
+
+
+def begin(workspace: str) -> pytest.Session | None:
+    """Such a suite's session, at the point where it would collect; nothing is captured.
+
+    None if there is a plugin that we do not know: it may do anything when it is configured.
+    """
+    config = _prepareconfig(_arguments(PLAIN, workspace, []), [plugin])
+    if has_other_plugins(config):
+        config._ensure_unconfigure()
+        return None
+    session = pytest.Session.from_config(config)
+    config._do_configure()
+    config.hook.pytest_sessionstart(session=session)
+    _capture(config).stop_global_capturing()  # its files and streams would be shared by all jobs
+    return session
 
 
 def _capture(config: pytest.Config) -> CaptureManager:

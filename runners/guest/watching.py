@@ -105,6 +105,8 @@ class Run:
         self.current: str | None = None
         self.current_since = 0.0
         self.asked = 0.0
+        self.preparing_since: float | None = None
+        """When the judge began to import what it had not needed before; the host's patience is the limit for that."""
         self.finished: set[Any] = set()
         self.garbled: str | None = None
         self.stopped: str | None = None
@@ -114,7 +116,8 @@ class Run:
         self.candidates: list[dict[str, Any]] = []
         self.leftover = 0
         self.control: socket.socket | None = None
-        self.wanted = False
+        self.lost = self.wanted = False
+        """What the judge has said: that it has lost its candidate, that it wants another one."""
 
     def to_the_end(self) -> dict[str, Any]:
         self._start()
@@ -176,6 +179,10 @@ class Run:
                 self._read(fd)
         if self.candidate and self.candidate.ended:
             self._candidate_ended(None)
+        if self.lost:
+            self.lost = False
+            self._end_candidate("lost")
+            self._answer(b"ended")
         if self.wanted:
             self._replace_candidate()
 
@@ -199,8 +206,15 @@ class Run:
             for payload in self.events.payloads(data):
                 event = frames.parse(payload)
                 self._check(event)
-                if event.get("e") == "new_candidate" and self.separate:
+                kind = event.get("e")
+                if kind == "lost_candidate" and self.separate:
+                    self.lost = True
+                elif kind == "new_candidate" and self.separate:
                     self.wanted = True
+                elif kind == "preparing" and self.separate:
+                    self.preparing_since = time.monotonic()
+                elif kind == "prepared" and self.preparing_since is not None:
+                    self._forgive(time.monotonic() - self.preparing_since)
                 else:
                     self._note(event)
                     self.host.pass_on(self.part, payload)
@@ -224,11 +238,18 @@ class Run:
             self.current = None
         self.output.add_captured(event.get("out", 0))
 
+    def _forgive(self, seconds: float) -> None:
+        """What the judge has spent on itself is not the job's time."""
+        self.preparing_since = None
+        self.job.deadline += seconds
+        self.current_since += seconds
+
     def _enforce(self) -> None:
         now = time.monotonic()
         if self.garbled:
             return self._stop("garbled")
-        if now > self.job.deadline:
+        preparing = self.preparing_since is not None
+        if now > self.job.deadline and not preparing:
             return self._stop("wall", where=True)
         if self.output.over or self.event_bytes > MOST_EVENT_BYTES:
             return self._stop("output")
@@ -237,7 +258,7 @@ class Run:
             over = self.meter.over()
             if over:
                 return self._stop(over, where=over == "cpu")
-        if self.current and not self.job.workers:
+        if self.current and not self.job.workers and not preparing:
             return self._enforce_test(now)
         return None
 
@@ -304,17 +325,17 @@ class Run:
         self._end_candidate("replaced")
         assert self.control is not None
         if self.stopped is not None or len(self.candidates) > MOST_CANDIDATES:
-            return self._answer([])
+            return self._answer(b"none")
         cleaning.remove_candidate(self.staff.settings, self.job.user("candidate"))
         requests, answers = os.pipe(), os.pipe()
         self._start_candidate(requests[0], answers[1])
-        self._answer([requests[1], answers[0]])
+        self._answer(b"new", requests[1], answers[0])
         return None
 
-    def _answer(self, ends: list[int]) -> None:
+    def _answer(self, what: bytes, *ends: int) -> None:
         assert self.control is not None
         try:
-            socket.send_fds(self.control, [b"new" if ends else b""], ends, socket.MSG_DONTWAIT)
+            socket.send_fds(self.control, [what], ends, socket.MSG_DONTWAIT)
         except OSError:
             pass  # it has ended
         for fd in ends:

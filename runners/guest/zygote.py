@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+WAKE = b"wake"
 LARGEST_MESSAGE = 64 * 1024
 MOST_DESCRIPTORS = 16
 START_SECONDS = 50.0
@@ -57,11 +58,18 @@ class Zygote:
             _become(kind, theirs, settings, shut)
         theirs.close()
         self.lost = False
+        self._asleep = _sleeps(kind, settings)
         self._greeting: dict[str, Any] | None = None
 
     @property
     def ready(self) -> bool:
         return self._greeting is not None
+
+    def wake(self) -> None:
+        """Have it import what it is for, if it has waited with that until it is known to be needed."""
+        if self._asleep:
+            self._asleep = False
+            self._link.send(WAKE)
 
     def greeting(self) -> dict[str, Any]:
         """What it found when it started: waits until it has."""
@@ -71,7 +79,8 @@ class Zygote:
 
     def order(self, role: str, uid: int | None, ends: Mapping[str, int]) -> None:
         """Fork a child, and give it these descriptors."""
-        self.greeting()
+        if not self._asleep:
+            self.greeting()
         message = json.dumps({"role": role, "uid": uid, "ends": list(ends)}).encode()
         try:
             socket.send_fds(self._link, [message], list(ends.values()))
@@ -98,30 +107,42 @@ class Zygote:
         os.kill(self.pid, signal.SIGKILL)
 
 
+def _sleeps(kind: str, settings: dict[str, Any]) -> bool:
+    """Where one job is all that there will be, pytest is not imported until that is known to need it."""
+    return kind == "pytest" and settings["preloads"] is None
+
+
 def _become(kind: str, link: socket.socket, settings: dict[str, Any], shut: Iterable[int]) -> NoReturn:
     try:
         for fd in shut:
             os.close(fd)
-        greeting, ready = _warm_up(kind, settings)
-        faulthandler.disable()  # pytest has enabled it: a handler for signals that would otherwise be ignored
-        # What is here now stays: no collection in a job has to look at it, or copies it by looking.
-        if settings["preloads"] is not None:
-            gc.collect()
-        gc.freeze()
-        gc.enable()
-        link.send(json.dumps(greeting).encode())
-        _serve(link, settings, ready)
+        _live(kind, link, settings)
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(1)
 
 
-def _serve(link: socket.socket, settings: dict[str, Any], ready: pytest.Session | None) -> None:
+def _live(kind: str, link: socket.socket, settings: dict[str, Any]) -> None:
+    if _sleeps(kind, settings) and not _serve(link, settings, None):
+        return
+    greeting, ready = _warm_up(kind, settings)
+    faulthandler.disable()  # pytest has enabled it: a handler for signals that would otherwise be ignored
+    # What is here now stays: no collection in a job has to look at it, or copies it by looking.
+    if settings["preloads"] is not None:
+        gc.collect()
+    gc.freeze()
+    gc.enable()
+    link.send(json.dumps(greeting).encode())
+    _serve(link, settings, ready)
+
+
+def _serve(link: socket.socket, settings: dict[str, Any], ready: pytest.Session | None) -> bool:
+    """Fork for each order, until the supervisor is gone or, which is told, calls for something else."""
     while True:
         message, fds, _, _ = socket.recv_fds(link, LARGEST_MESSAGE, MOST_DESCRIPTORS)
-        if not message:
-            return
+        if not message or message == WAKE:
+            return bool(message)
         order = json.loads(message)
         pid = os.fork()
         if pid == 0:
@@ -141,7 +162,7 @@ def _serve(link: socket.socket, settings: dict[str, Any], ready: pytest.Session 
 
 def _warm_up(kind: str, settings: dict[str, Any]) -> tuple[dict[str, Any], pytest.Session | None]:
     """Do what most jobs would otherwise do each for itself."""
-    greeting: dict[str, Any] = {"pytest": None, "missing": None}
+    greeting: dict[str, Any] = {"pytest": None, "missing": None, "direct": False}
     if settings["preloads"] is not None:
         os.environ.update(settings["variables"])  # some modules look at them when they are imported
     if kind == "lean":
@@ -173,6 +194,7 @@ def _warm_up(kind: str, settings: dict[str, Any]) -> tuple[dict[str, Any], pytes
     __import__("unittest.mock")
     child.note_judges_modules(others)
     child.note_preloads(needed)
+    greeting["direct"] = ready is not None
     return greeting, ready
 
 

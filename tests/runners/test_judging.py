@@ -16,9 +16,17 @@ from runners.guest.judging import CandidateLost, Connection
 from runners.guest.standins import StandIn, StandInType
 
 
-class Silent:
+class Supervisor:
+    """Hears that the candidate is lost, and has no other one."""
+
     def send(self, event):
         pass
+
+    def lost(self):
+        pass
+
+    def renew(self):
+        return None
 
 
 @contextmanager
@@ -33,7 +41,7 @@ def connected(data: bytes, lent: object = None) -> Iterator[Connection]:
 
     speaking = threading.Thread(target=say)
     speaking.start()
-    connection = Connection(requests, answers, lambda: None, Silent(), "/nowhere", 1 << 20)
+    connection = Connection(requests, answers, Supervisor(), Supervisor(), "/nowhere", 1 << 20)
     if lent is not None:
         connection.lend_as(lent)
     try:

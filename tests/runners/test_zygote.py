@@ -18,7 +18,7 @@ from harness import Environment, Limits, Runner, Submission, Suite
 from harness.judge import Judgement, judge
 from harness.verify import prepare, run_blocking
 from runners import session
-from runners.contract import Job
+from runners.contract import Job, Outcome
 from runners.guest.testing import is_plain
 from runners.session import Guest
 
@@ -51,13 +51,16 @@ class Warm:
         self._guest: Guest | None = None
 
     async def run(self, job: Job) -> Judgement:
+        return judge(await self.outcome(job), (), LIMITS)
+
+    async def outcome(self, job: Job) -> Outcome:
         if self._guest is None:
             opened = session.open_guest(self._runner, job.environment, LIMITS, preload=True)
             self._guest = await self._stack.enter_async_context(opened)
         outcome = await self._guest.run(job, last=False)
         if not await self._guest.settle():
             self._guest = None
-        return judge(outcome, (), LIMITS)
+        return outcome
 
     async def close(self) -> None:
         await self._stack.aclose()
