@@ -4,8 +4,9 @@ FOLDER holds *.jsonl files of job lines. Each job runs twice: in a warm sandbox 
 job after the other, where simple suites are run with no session at all, and others go on from a
 pytest session begun before any job; and in a new sandbox, whose interpreter has imported nothing
 beforehand and begins a session with the job, whatever the suite is. With `--cold` the first is a
-new sandbox, too, so that only the session makes the difference. Verdict, reason, node ids, outcomes and failures have to be the same, but for what no two runs
-have in common: times, addresses, where a test was that took too long, how deep a recursion was.
+new sandbox, too, so that only the session makes the difference. Verdict, reason, node ids,
+outcomes and failures have to be the same, but for what no two runs have in common: times,
+addresses, where a test was that took too long, how deep a recursion was.
 """
 
 from __future__ import annotations
