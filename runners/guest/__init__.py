@@ -5,6 +5,11 @@ own interpreter on a few lines that read the rest of the guest from stdin, so
 the same source runs in every image. The modules beside this one import the
 standard library and pytest only, and refer to each other by relative imports:
 the host knows them as `runners.guest.*`, the sandbox as `reproof_guest.*`.
+
+Every new sandbox waits for these imports, and with a fresh one for each job they are most of
+what it costs beside the sandbox itself. So a module that takes long to import and is seldom
+needed is imported where it is used, and `TYPE_CHECKING` is a constant: `typing` takes longer
+than the modules that would ask it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     import random

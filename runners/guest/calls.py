@@ -6,19 +6,16 @@ nothing that a candidate could read here would help it.
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import io
 import os
-import runpy
 import sys
-import tempfile
-import threading
 import time
-from typing import TYPE_CHECKING
 
 from . import failures, values
 from .child import OutOfTime, TestClock
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from typing import IO, Any, NoReturn
@@ -124,6 +121,8 @@ def _bounded(encoded: Any) -> Any:
 
 def _program(call: dict[str, Any], workspace: str, event: dict[str, Any]) -> None:
     """Run a file as a program of its own, so that its exit is not ours."""
+    import tempfile
+
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
         source.write((call.get("stdin") or "").encode("utf-8", "surrogateescape"))
         source.seek(0)
@@ -144,6 +143,10 @@ def _program(call: dict[str, Any], workspace: str, event: dict[str, Any]) -> Non
 def _become_program(
     call: dict[str, Any], workspace: str, source: IO[bytes], printed: IO[bytes], errors: IO[bytes]
 ) -> NoReturn:
+    import atexit
+    import runpy
+    import threading
+
     status = 1
     try:
         for fd, file in enumerate((source, printed, errors)):

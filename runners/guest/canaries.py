@@ -18,12 +18,13 @@ import dataclasses
 import itertools
 import random
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.fixtures import FuncFixtureInfo
 
 from . import blueprint
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from types import CodeType

@@ -12,19 +12,19 @@ import enum
 import faulthandler
 import importlib
 import io
-import logging
 import os
 import sys
 import threading
 import types
 import warnings
 import weakref
-from typing import TYPE_CHECKING
 
-from . import failures, named
+from . import failures, importer, named
 from .crossing import Writer, to_json
 from .forwarding import OPERATIONS, SPECIAL_METHODS, special_methods
 from .peer import Gone, Peer, Ref
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     import asyncio
@@ -49,7 +49,7 @@ def serve(job: dict[str, Any], workspace: str, requests: int, answers: int) -> N
     sys.stdout = server.output("o")
     sys.stderr = server.output("e")
     faulthandler.enable(file=2)  # a crash is told past all of this
-    logging.root.addHandler(Logged(server))
+    importer.when_imported("logging", lambda: _hear_logs(server))
     warnings.simplefilter("default")
     warnings.showwarning = server.warned  # type: ignore[assignment]
     try:
@@ -369,16 +369,16 @@ class Borrowed:
         self._reproof.peer.ask("del", self, name)
 
 
-class Logged(logging.Handler):
+def _hear_logs(server: Server) -> None:
     """What the candidate logs is logged again on the judge's side, where pytest listens."""
+    import logging
 
-    def __init__(self, server: Server) -> None:
-        super().__init__()
-        self._server = server
+    class Logged(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            server.extras_waiting = True
+            server.logged.append([_clean(record.name), record.levelno, _clean(record.getMessage())])
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self._server.extras_waiting = True
-        self._server.logged.append([_clean(record.name), record.levelno, _clean(record.getMessage())])
+    logging.root.addHandler(Logged())
 
 
 def _clean(text: object) -> str:

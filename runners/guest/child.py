@@ -20,11 +20,11 @@ import random
 import select
 import signal
 import sys
-import tempfile
 import time
-from typing import TYPE_CHECKING
 
-from . import frames, privileges
+from . import frames, importer, privileges
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -271,9 +271,11 @@ def _prepare(role: str, uid: int | None, job: dict[str, Any], settings: dict[str
     os.environ.clear()
     os.environ.update(_variables(job, temporary, home))
     time.tzset()
-    tempfile.tempdir = None
+    if "tempfile" in sys.modules:
+        vars(sys.modules["tempfile"])["tempdir"] = None
     os.chdir(workspace)
     forget_namesakes(job)
+    importer.keep_meaning(claimed(job), list(sys.path))
     random.seed(job["seed"])
     return workspace
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import signal
 import stat
-from typing import TYPE_CHECKING
 
 from . import privileges
 from .meter import process_table, processes
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -48,6 +48,8 @@ def remove_candidate(settings: dict[str, Any], uid: int | None) -> None:
     """The same for a candidate whose judge goes on; where there is one user for both, by where its files are."""
     if uid is not None:
         return remove(settings, uid)
+    import shutil
+
     for name in ("candidate", "tmp", "home"):
         shutil.rmtree(os.path.join(settings["workspace"], name), ignore_errors=True)
     return None
@@ -130,6 +132,8 @@ def _empty(folder: str) -> None:
 
 
 def _remove_tree(path: str) -> None:
+    import shutil
+
     try:
         shutil.rmtree(path)
     except OSError:

@@ -19,17 +19,13 @@ whatever our own writer would not have written is `Garbled`.
 
 from __future__ import annotations
 
-import base64
 import collections
-import datetime
-import decimal
-import fractions
 import json
-import pathlib
-import struct
 import sys
-import uuid
-from typing import TYPE_CHECKING
+
+from . import scalars
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -84,102 +80,6 @@ _MUTABLE: dict[Any, str] = {
     collections.defaultdict: "D",
 }
 _IMMUTABLE: dict[Any, str] = {tuple: "t", frozenset: "f"}
-
-
-def _b64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
-def _zone(value: Any) -> Any:
-    """A time zone that is plain data; None if it has none, and 0 if it cannot cross."""
-    if value.tzinfo is None:
-        return None
-    return _timezone(value.tzinfo)[1:] if type(value.tzinfo) is datetime.timezone else 0
-
-
-def _timezone(value: datetime.timezone) -> list[Any]:
-    offset, name = value.utcoffset(None), value.tzname(None)
-    default = datetime.timezone(offset).tzname(None)
-    return ["tz", offset.days, offset.seconds, offset.microseconds, None if name == default else name]
-
-
-def _read_zone(parts: Any) -> datetime.timezone | None:
-    if parts is None:
-        return None
-    days, seconds, microseconds, name = parts
-    offset = datetime.timedelta(_int(days), _int(seconds), _int(microseconds))
-    return datetime.timezone(offset) if name is None else datetime.timezone(offset, _str(name))
-
-
-def _datetime(v: datetime.datetime) -> list[Any] | None:
-    zone = _zone(v)
-    parts = [v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond]
-    return None if zone == 0 else ["datetime", parts, zone, v.fold]
-
-
-def _time(v: datetime.time) -> list[Any] | None:
-    zone = _zone(v)
-    return None if zone == 0 else ["time", [v.hour, v.minute, v.second, v.microsecond], zone, v.fold]
-
-
-def _int(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{type(value).__name__} where a number was expected")
-    return value
-
-
-def _str(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError(f"{type(value).__name__} where a text was expected")
-    return value
-
-
-def _ints(values: Any) -> list[int]:
-    return [_int(value) for value in values]
-
-
-def _bits(text: Any) -> float:
-    (value,) = struct.unpack(">d", bytes.fromhex(_str(text)))
-    return float(value)
-
-
-_PATHS = (pathlib.PosixPath, pathlib.PurePosixPath, pathlib.PureWindowsPath)
-
-_SCALARS: dict[type[Any], Callable[[Any], list[Any] | None]] = {
-    bytes: lambda v: ["b", _b64(v)],
-    complex: lambda v: ["z", struct.pack(">d", v.real).hex(), struct.pack(">d", v.imag).hex()],
-    decimal.Decimal: lambda v: ["decimal", str(v)],
-    fractions.Fraction: lambda v: ["fraction", hex(v.numerator), hex(v.denominator)],
-    range: lambda v: ["range", hex(v.start), hex(v.stop), hex(v.step)],
-    datetime.datetime: _datetime,
-    datetime.date: lambda v: ["date", v.toordinal()],
-    datetime.time: _time,
-    datetime.timedelta: lambda v: ["delta", v.days, v.seconds, v.microseconds],
-    datetime.timezone: _timezone,
-    uuid.UUID: lambda v: ["uuid", v.hex],
-    type(Ellipsis): lambda v: ["..."],
-    type(NotImplemented): lambda v: ["notimplemented"],
-    **{kind: lambda v: ["path", type(v).__name__, str(v)] for kind in _PATHS},
-}
-
-_READERS: dict[str, Callable[..., Any]] = {
-    "i": lambda text: int(_str(text), 16),
-    "u": lambda text: bytes.fromhex(_str(text)).decode("utf-8", "surrogatepass"),
-    "b": lambda text: base64.b64decode(_str(text), validate=True),
-    "z": lambda real, imag: complex(_bits(real), _bits(imag)),
-    "decimal": lambda text: decimal.Decimal(_str(text)),
-    "fraction": lambda above, below: fractions.Fraction(int(_str(above), 16), int(_str(below), 16)),
-    "range": lambda *parts: range(*[int(_str(part), 16) for part in parts]),
-    "datetime": lambda parts, zone, fold: datetime.datetime(*_ints(parts), tzinfo=_read_zone(zone), fold=_int(fold)),  # type: ignore[arg-type,misc]
-    "date": lambda number: datetime.date.fromordinal(_int(number)),
-    "time": lambda parts, zone, fold: datetime.time(*_ints(parts), tzinfo=_read_zone(zone), fold=_int(fold)),  # type: ignore[arg-type,misc]
-    "delta": lambda *parts: datetime.timedelta(*_ints(parts)),
-    "tz": lambda *parts: _read_zone(parts),
-    "uuid": lambda text: uuid.UUID(hex=_str(text)),
-    "...": lambda: Ellipsis,
-    "notimplemented": lambda: NotImplemented,
-    "path": lambda kind, text: {known.__name__: known for known in _PATHS}[kind](_str(text)),
-}
 
 
 # --- sharing ------------------------------------------------------------------
@@ -288,7 +188,7 @@ class Writer:
             return [self.side.share(value)]
         if kind in _IMMUTABLE:
             return [_IMMUTABLE[kind], self._cells(value)]
-        encode = _SCALARS.get(kind)
+        encode = scalars.encoder_of(kind)
         encoded = encode(value) if encode is not None else None
         if encoded is not None:
             return encoded
@@ -329,7 +229,7 @@ class Writer:
         if kind is list or kind is set:
             return self._cells(value)
         if kind is bytearray:
-            return _b64(bytes(value))
+            return scalars.encode(bytes(value))
         if kind is collections.deque:
             return [value.maxlen, self._cells(value)]
         pair = [self._cells(value.keys()), self._cells(value.values())]
@@ -409,7 +309,7 @@ class Reader:
         if tag == "l":
             value[:] = self._cells(content)
         elif tag == "B":
-            value[:] = base64.b64decode(_str(content), validate=True)
+            value[:] = scalars.decode(content)
         elif tag in ("s", "q"):
             items = self._cells(content if tag == "s" else content[1])
             value.clear()
@@ -445,14 +345,14 @@ class Reader:
             raise Garbled(f"a value cannot be rebuilt: {exc}") from None
 
     def _tagged(self, cell: list[Any]) -> Any:
-        tag = _str(cell[0])
+        tag = scalars.text(cell[0])
         if tag == "t":
             return tuple(self._cells(cell[1]))
         if tag == "f":
             return frozenset(self._cells(cell[1]))
         if tag == "slice":
             return slice(*[self.cell(part) for part in _checked(cell, list, 4)[1:]])
-        read = _READERS.get(tag)
+        read = scalars.READERS.get(tag)
         return read(*cell[1:]) if read is not None else self.side.borrow(cell, self)
 
 

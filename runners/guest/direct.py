@@ -21,22 +21,22 @@ from __future__ import annotations
 
 import base64
 import faulthandler
-import importlib.abc
 import importlib.machinery
 import io
-import logging
 import marshal
 import os
 import sys
 import time
 import types
 import warnings
-from typing import TYPE_CHECKING
 
-from . import explaining, failures
+from . import explaining, failures, importer
 from .child import TestClock
 
+TYPE_CHECKING = False
+
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable, Sequence
     from typing import Any
 
@@ -79,6 +79,7 @@ class DirectRun:
 
     def to_the_end(self) -> None:
         faulthandler.enable(file=2)
+        importer.when_imported("logging", self._printed.hear_logs)
         self._clock.arm()
         sys.path.insert(0, self._workspace)
         explaining.prepare = self._import_pytest
@@ -296,7 +297,7 @@ def _is_failure(exc: BaseException) -> bool:
     return unittest is None or not isinstance(exc, unittest.SkipTest)
 
 
-class Imported(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Imported:
     """Gives pytest a module that has been imported already, or what has kept it from being imported."""
 
     def __init__(self, module: types.ModuleType, failure: BaseException | None) -> None:
@@ -305,7 +306,7 @@ class Imported(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        return importlib.machinery.ModuleSpec(name, self) if name == self._module.__name__ else None
+        return importlib.machinery.ModuleSpec(name, self) if name == self._module.__name__ else None  # type: ignore[arg-type]
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         return self._module
@@ -330,11 +331,10 @@ class Warned(warnings.catch_warnings):
         return found
 
 
-class Printed(logging.Handler):
+class Printed:
     """What is printed and logged while it is entered."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._streams = {name: _stream() for name in ("stdout", "stderr")}
         self._records: list[logging.LogRecord] = []
         self._before: tuple[Any, Any] = (None, None)
@@ -347,18 +347,20 @@ class Printed(logging.Handler):
                 stream.truncate()
         self._records.clear()
         sys.stdout, sys.stderr = self._streams.values()
-        logging.root.addHandler(self)
 
     def __exit__(self, *_: object) -> None:
         sys.stdout, sys.stderr = self._before
-        logging.root.removeHandler(self)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        record.getMessage()  # a message that cannot be made is the test's failure
-        self._records.append(record)
+    def hear_logs(self) -> None:
+        import logging
 
-    def handleError(self, record: logging.LogRecord) -> None:
-        raise  # what `emit` has raised
+        records = self._records
+
+        class Heard(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                records.append(record)
+
+        logging.root.addHandler(Heard())
 
     def texts(self, formatter: Callable[[], logging.Formatter]) -> dict[str, str]:
         found = {name: stream.buffer.getvalue().decode("utf-8") for name, stream in self._streams.items()}  # type: ignore[attr-defined]

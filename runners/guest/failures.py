@@ -7,9 +7,9 @@ may raise, hang or lie; the supervisor's clock is running meanwhile.
 from __future__ import annotations
 
 import base64
-import linecache
 import os
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -171,6 +171,8 @@ class Describer:
         if path is not None and path in self.texts:
             lines = self.texts[path].splitlines()
             return lines[number - 1] if 0 < number <= len(lines) else ""
+        import linecache
+
         return linecache.getline(filename, number)
 
 

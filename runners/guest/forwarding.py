@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import math
 import operator
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,12 +12,13 @@ import json.encoder
 import math
 import struct
 import zlib
-from typing import TYPE_CHECKING
 
 try:
     from _blake2 import blake2b  # hashlib would load all of OpenSSL for it, into each sandbox
 except ImportError:
     from hashlib import blake2b
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

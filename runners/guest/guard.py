@@ -17,12 +17,13 @@ import random
 import re
 import sys
 import types
-from typing import TYPE_CHECKING
 
 import pytest
 
 from . import blueprint, canaries, child, importer, inventory, pristine, served, watch
 from .installed import has_other_plugins
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
 import marshal
 import sys
 import zlib
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import CodeType, ModuleType
 
 PACKAGE = "reproof_guest"
@@ -29,12 +29,14 @@ def sources() -> dict[str, str]:
     return found
 
 
-class Importer(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+class Importer:
+    """Finds and loads them."""
+
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if name.rpartition(".")[0] == PACKAGE and name.rpartition(".")[2] in names:
-            return importlib.machinery.ModuleSpec(name, self, origin=f"<{name}>")
+            return importlib.machinery.ModuleSpec(name, self, origin=f"<{name}>")  # type: ignore[arg-type]
         return None
 
     def get_source(self, name: str) -> str:
@@ -49,6 +51,9 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def is_package(self, name: str) -> bool:
         return False
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        return None
 
     def exec_module(self, module: ModuleType) -> None:
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102  # our own, as every import does
@@ -67,7 +72,39 @@ def install(magic: str, sizes: Mapping[str, int], codes: bytes, packed: bytes) -
     sys.meta_path.insert(0, Importer())
 
 
-class Meaning(importlib.abc.MetaPathFinder):
+class _Watching:
+    """Finds a module as it would be found without this, and does something when it has been imported."""
+
+    def __init__(self, name: str, then: Callable[[], None]) -> None:
+        self._name, self._then = name, then
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                self._then()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def when_imported(name: str, then: Callable[[], None]) -> None:
+    """Do it now if this module is here already, or else as soon as someone has imported it."""
+    if name in sys.modules:
+        then()
+    else:
+        sys.meta_path.insert(0, _Watching(name, then))
+
+
+class Meaning:
     """Finds modules of the environment that a submission has files of the same name for."""
 
     def __init__(self, names: frozenset[str], path: Sequence[str]) -> None:

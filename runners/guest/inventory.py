@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 import builtins
 import types
-from typing import TYPE_CHECKING
 
 import pytest
 from _pytest import fixtures
 
 from . import blueprint
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

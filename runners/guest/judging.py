@@ -12,17 +12,13 @@ own code does not send fails the test that was running. The next test gets a new
 
 from __future__ import annotations
 
-import array
 import builtins
 import ctypes
 import functools
-import importlib.abc
 import importlib.machinery
 import io
-import logging
 import operator
 import os
-import queue
 import random
 import re
 import socket
@@ -30,7 +26,6 @@ import sys
 import threading
 import types
 import warnings
-from typing import TYPE_CHECKING
 
 from . import direct, failures, named
 from .child import OutOfTime
@@ -38,6 +33,8 @@ from .crossing import Garbled, Reader, Writer
 from .forwarding import COMPARISONS, OPERATIONS, special_methods
 from .peer import Gone, Peer, Ref
 from .standins import Method, StandIn, StandInModule, StandInType, Stock, exact_text
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -226,8 +223,7 @@ class Connection(Peer):
             (sys.stderr if stream == "e" else sys.stdout).write(text)
             self._heard(len(text))
         for name, level, text in _rows(extras.get("l", []), (str, int, str)):
-            logger = logging.getLogger(name)
-            logger.handle(logger.makeRecord(name, level, "candidate", 0, text, (), None))
+            _log(name, level, text)
         for category, text, path, own, line in _rows(extras.get("w", []), (str, str, str, bool, int)):
             kind = getattr(builtins, category, UserWarning)
             kind = kind if isinstance(kind, type) and issubclass(kind, Warning) else UserWarning
@@ -285,7 +281,7 @@ class Connection(Peer):
         return ["e", self.lend_as(exc), kind.__name__, known[1] if known else [builtin.__name__], args, text]
 
     def _may_be_lent(self, value: Any, kind: type[Any]) -> bool:
-        if kind in CALLABLES or kind in ITERATORS or issubclass(kind, TOOLS) or _is_double(kind):
+        if kind in CALLABLES or kind in ITERATORS or _is_tool(kind) or _is_double(kind):
             return True
         module = sys.modules.get((value if isinstance(value, type) else kind).__module__)
         return str(getattr(module, "__file__", None) or "").startswith(self._suite_folder + os.sep) and not any(
@@ -349,10 +345,12 @@ ITERATORS = (
     *(map, filter, zip, enumerate, reversed),
 )
 TOOLS = (
-    *(io.IOBase, random.Random, queue.Queue, array.array, memoryview, re.Pattern, re.Match),
+    *(io.IOBase, random.Random, memoryview, re.Pattern, re.Match),
     *(threading.Event, threading.Condition, type(threading.Lock()), type(threading.RLock())),
 )
 """Objects of the standard library that tests hand in to be used, and that lead nowhere else."""
+OTHER_TOOLS = (("array", "array"), ("queue", "Queue"))
+"""More of them, of modules that only those import who use them."""
 
 
 NAMES = ("__name__", "__qualname__", "__doc__", "__module__")
@@ -381,6 +379,11 @@ def _standard_name(value: Any) -> tuple[str, str] | None:
     return (module, name) if found is value else None
 
 
+def _is_tool(kind: type[Any]) -> bool:
+    others = (getattr(sys.modules.get(module), name, None) for module, name in OTHER_TOOLS)
+    return issubclass(kind, (*TOOLS, *[other for other in others if other is not None]))
+
+
 def _is_double(kind: type[Any]) -> bool:
     mock = sys.modules.get("unittest.mock")  # where there are doubles, it is there
     return mock is not None and issubclass(kind, mock.NonCallableMock)
@@ -388,6 +391,13 @@ def _is_double(kind: type[Any]) -> bool:
 
 def _is_simple(value: Any) -> bool:
     return value is None or type(value) in (bool, int, float, str, bytes)
+
+
+def _log(name: str, level: int, text: str) -> None:
+    import logging
+
+    logger = logging.getLogger(name)
+    logger.handle(logger.makeRecord(name, level, "candidate", 0, text, (), None))
 
 
 def _rows(rows: Any, kinds: tuple[type[Any], ...]) -> Any:
@@ -402,7 +412,7 @@ def _rows(rows: Any, kinds: tuple[type[Any], ...]) -> Any:
 # --- importing ------------------------------------------------------------------
 
 
-class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Importer:
     """Finds the submission's modules: as stand-ins, and before anything else does."""
 
     def __init__(self, connection: Connection, tops: Iterable[str]) -> None:
@@ -414,7 +424,7 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         if name.partition(".")[0] not in self._tops:
             return None
-        return importlib.machinery.ModuleSpec(name, self, origin=name)
+        return importlib.machinery.ModuleSpec(name, self, origin=name)  # type: ignore[arg-type]
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         module = self._connection.module(spec.name)

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import builtins
-import collections
-import datetime
-import decimal
-import fractions
 import importlib
 import os
-import pathlib
 import sys
-import uuid
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from typing import Any
 
-_KNOWN: dict[Any, tuple[str, str]] = {
-    found: ("builtins", name) for name, found in vars(builtins).items() if isinstance(found, type)
+_BUILTIN: dict[Any, str] = {found: name for name, found in vars(builtins).items() if isinstance(found, type)}
+_BUILTIN[type(None)] = "NoneType"
+_BY_NAME = {name: found for found, name in _BUILTIN.items()}
+OF_MODULES: dict[str, tuple[str, ...]] = {
+    "collections": ("OrderedDict", "defaultdict", "Counter", "deque"),
+    "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
+    "decimal": ("Decimal",),
+    "fractions": ("Fraction",),
+    "pathlib": ("PosixPath", "PurePosixPath", "PureWindowsPath"),
+    "uuid": ("UUID",),
 }
-for _module, _names in (
-    (collections, ("OrderedDict", "defaultdict", "Counter", "deque")),
-    (datetime, ("date", "datetime", "time", "timedelta", "timezone")),
-    (decimal, ("Decimal",)),
-    (fractions, ("Fraction",)),
-    (pathlib, ("PosixPath", "PurePosixPath", "PureWindowsPath")),
-    (uuid, ("UUID",)),
-):
-    _KNOWN.update({getattr(_module, name): (_module.__name__, name) for name in _names})
-_KNOWN[type(None)] = ("builtins", "NoneType")
-_BY_NAME = {name: found for found, name in _KNOWN.items()}
+"""Known by their names, so that none of these modules is imported before it is needed."""
 
 STANDARD = frozenset(
     getattr(sys, "stdlib_module_names", None)
@@ -67,20 +60,33 @@ def value_type(kind: type[Any]) -> Any:
 def of_class(kind: type[Any]) -> tuple[str, str] | None:
     """Module and name, for builtin classes and those of the plain kinds."""
     try:
-        return _KNOWN.get(kind)
+        builtin = _BUILTIN.get(kind)
     except TypeError:  # a metaclass without a hash
         return None
+    if builtin is not None:
+        return "builtins", builtin
+    module, name = getattr(kind, "__module__", None), getattr(kind, "__name__", None)
+    top = module.partition(".")[0] if type(module) is str else ""
+    if top not in OF_MODULES or name not in OF_MODULES[top]:
+        return None
+    return (top, name) if getattr(sys.modules.get(top), name, None) is kind else None
 
 
 def known(module: Any, name: Any) -> Any:
     """The class of that name; a LookupError for anything but those that `of_class` names."""
-    return _BY_NAME[(module, name)]
+    if module == "builtins":
+        return _BY_NAME[name]
+    if name not in OF_MODULES[module]:
+        raise LookupError(name)
+    return getattr(importlib.import_module(module), name)
 
 
 def found(module: str, name: str) -> Any:
     """Whatever has that name. For the candidate's side, which may import what it likes."""
-    if (module, name) in _BY_NAME:
-        return _BY_NAME[(module, name)]
+    try:
+        return known(module, name)
+    except LookupError:
+        pass
     value: Any = importlib.import_module(module)
     for part in name.split("."):
         value = getattr(value, part)

@@ -15,9 +15,10 @@ large or out of turn is `Garbled` and ends the conversation.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from .crossing import Garbled, Reader, Side, Writer, to_json, unpack
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from typing import Any

@@ -14,12 +14,13 @@ import re
 import signal
 import time
 import unittest
-from typing import TYPE_CHECKING
 
 import pytest
 
 from . import failures
 from .child import OutOfTime, TestClock
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     import warnings

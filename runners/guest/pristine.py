@@ -18,7 +18,8 @@ import operator
 import re
 import sys
 import types
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,8 @@ import ctypes
 import os
 import resource
 import struct
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,11 @@ import errno
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
 
 from . import privileges
 from .meter import owner, process_table, processes
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

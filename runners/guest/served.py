@@ -12,9 +12,10 @@ import gc
 import marshal
 import os
 import re
-from typing import TYPE_CHECKING
 
 from _pytest.assertion import rewrite
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,20 +15,21 @@ tuple is a tuple, and an `IntEnum` member an int).
 from __future__ import annotations
 
 import collections
-import dataclasses
 import operator
 import types
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from . import named
 from .crossing import Garbled
 from .forwarding import COMPARISONS, COMPUTES, MEASURES, SPECIAL_METHODS
 from .peer import Ref
 
+TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from .crossing import Reader
     from .judging import Connection
@@ -189,7 +190,7 @@ class Method:
         return self._owner, self._name
 
 
-class Names(Mapping[str, Any]):
+class Names(Mapping):  # type: ignore[type-arg]
     """The names of a module in the other process, for those who look at `module.__dict__` to patch it."""
 
     def __init__(self, module: StandInModule) -> None:
@@ -540,6 +541,8 @@ def _class(kind: type[StandInType], name: str, bases: list[Any], namespace: dict
 
 
 def _field(name: str) -> Any:
+    import dataclasses
+
     field = dataclasses.field()
     field.name = name
     field._field_type = dataclasses._FIELD  # type: ignore[attr-defined]

@@ -21,12 +21,12 @@ import select
 import signal
 import sys
 import time
-import traceback
-from typing import TYPE_CHECKING
 
 from . import child, cleaning, frames, installed, privileges, reaping
 from .watching import Run, merge
 from .zygote import Zygote, ZygoteLost
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from typing import Any
@@ -49,6 +49,8 @@ def main(settings: dict[str, Any]) -> None:
     except HostGone:
         pass
     except BaseException:
+        import traceback
+
         traceback.print_exc()
         status = 1
     finally:

@@ -11,7 +11,6 @@ import os
 import pathlib
 import shutil
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.capture import CaptureManager
@@ -24,6 +23,8 @@ from . import child, failures, importer, plugin, pristine, served, watch
 from .child import TestClock
 from .guard import Guard
 from .installed import has_other_plugins
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from typing import Any
@@ -59,7 +60,6 @@ def run(
         preload(_mentions_hypothesis(job))  # while the job's own modules are not on the path
         child.note_preloads(needed)
         child.forget_namesakes(job)
-    importer.keep_meaning(child.claimed(job), list(sys.path))
     for folder in (os.path.join(workspace, "src"), workspace):
         if os.path.isdir(folder):
             sys.path.insert(0, folder)

@@ -19,7 +19,8 @@ import datetime
 import decimal
 import fractions
 import math
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable

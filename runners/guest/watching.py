@@ -12,12 +12,13 @@ import select
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING
 
 from . import child, cleaning, frames, output
 from .meter import Meter
 from .reaping import Reaper
 from .zygote import ZygoteLost
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

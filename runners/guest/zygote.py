@@ -18,10 +18,10 @@ import os
 import signal
 import socket
 import sys
-import traceback
-from typing import TYPE_CHECKING
 
 from . import child
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -118,6 +118,8 @@ def _become(kind: str, link: socket.socket, settings: dict[str, Any], shut: Iter
             os.close(fd)
         _live(kind, link, settings)
     except BaseException:
+        import traceback
+
         traceback.print_exc()
     finally:
         os._exit(1)
@@ -166,13 +168,14 @@ def _warm_up(kind: str, settings: dict[str, Any]) -> tuple[dict[str, Any], pytes
     if settings["preloads"] is not None:
         os.environ.update(settings["variables"])  # some modules look at them when they are imported
     if kind == "lean":
-        from . import calls  # noqa: F401
-
-        needed = set(sys.modules)
-        greeting["missing"] = _preload(LEAN_PRELOADS, settings)
         if settings["preloads"] is not None:
+            from . import calls  # noqa: F401
+
+            needed = set(sys.modules)
+            greeting["missing"] = _preload(LEAN_PRELOADS, settings)
             from . import candidate  # noqa: F401
-        child.note_preloads(needed)
+
+            child.note_preloads(needed)
         return greeting, None
     try:
         import pytest
