@@ -15,7 +15,6 @@ than the modules that would ask it.
 from __future__ import annotations
 
 import importlib.util
-import json
 import marshal
 import zlib
 from collections.abc import Mapping
@@ -26,27 +25,30 @@ from typing import Any
 __all__ = ["COMMAND", "VARIABLES", "bundle", "program"]
 
 _BOOT = """\
-import gc, sys, os, json, types
+import gc, sys, os, marshal
+from _frozen_importlib_external import MAGIC_NUMBER
 gc.disable()  # until all that is needed is imported: nothing of it is garbage
 sys.path[:] = [p for p in sys.path if p]
 def take(n):
-    got = b""
+    got = bytearray()
     while len(got) < n:
         more = os.read(0, n - len(got))
         if not more: raise SystemExit("the host closed the stream before the guest was complete")
         got += more
     return got
 def piece():
-    return take(int.from_bytes(take(4), "big"))
-head = json.loads(piece())
-package = types.ModuleType("reproof_guest")
+    return bytes(take(int.from_bytes(take(4), "big")))
+magic, code, source = marshal.loads(piece())
+package = type(sys)("reproof_guest")
 package.__path__ = []
 sys.modules["reproof_guest"] = package
-importer = types.ModuleType("reproof_guest.importer")
+importer = type(sys)("reproof_guest.importer")
 sys.modules["reproof_guest.importer"] = importer
-exec(compile(head["importer"], "<reproof_guest.importer>", "exec"), importer.__dict__)
-importer.install(head["magic"], head["sizes"], piece(), piece())
-settings = json.loads(piece())
+known = magic == MAGIC_NUMBER
+exec(marshal.loads(code) if known else compile(source, "<reproof_guest.importer>", "exec"), importer.__dict__)
+codes = marshal.loads(piece())
+importer.install(codes if known else {}, piece())
+settings = marshal.loads(piece())
 from reproof_guest import supervisor
 supervisor.main(settings)
 """
@@ -75,7 +77,7 @@ def _sources() -> dict[str, str]:
 
 def bundle(settings: Mapping[str, Any], program: bytes | None = None) -> bytes:
     """What to write to the guest's stdin before anything else."""
-    return (program or _program()) + _piece(json.dumps(dict(settings)).encode())
+    return (program or _program()) + _piece(_plain(dict(settings)))
 
 
 @cache
@@ -85,19 +87,21 @@ def _program() -> bytes:
 
 def program(sources: Mapping[str, str], *, compiled: bool = True) -> bytes:
     """The guest's modules compiled, for a Python like ours, and as source, for any other and for those who ask."""
-    codes = {name: _compiled(name, source) for name, source in sources.items()} if compiled else {}
-    head = {
-        "importer": sources["importer"],
-        "magic": importlib.util.MAGIC_NUMBER.hex() if compiled else "",
-        "sizes": {name: len(code) for name, code in codes.items()},
-    }
-    code, text = b"".join(codes.values()), json.dumps(dict(sources)).encode()
-    pieces = (json.dumps(head).encode(), zlib.compress(code, 1), zlib.compress(text))
+    codes = {name: zlib.compress(_compiled(name, source)) for name, source in sources.items()} if compiled else {}
+    magic = importlib.util.MAGIC_NUMBER if compiled else b""
+    importer = sources["importer"]
+    head = (magic, _compiled("importer", importer) if compiled else b"", importer)
+    pieces = (_plain(head), _plain(codes), zlib.compress(_plain(dict(sources))))
     return b"".join(map(_piece, pieces))
 
 
 def _compiled(name: str, source: str) -> bytes:
     return marshal.dumps(compile(source, f"<reproof_guest.{name}>", "exec"))
+
+
+def _plain(data: Any) -> bytes:
+    """As every Python can read it; the package that reads JSON takes longer to import than all of this to be read."""
+    return marshal.dumps(data, 2)
 
 
 def _piece(data: bytes) -> bytes:

@@ -7,14 +7,13 @@ the judge reads as data.
 
 from __future__ import annotations
 
+import _thread
 import collections
-import enum
 import faulthandler
 import importlib
 import io
 import os
 import sys
-import threading
 import types
 import warnings
 import weakref
@@ -28,6 +27,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     import asyncio
+    import threading
     from collections.abc import Callable
     from typing import Any
 
@@ -70,10 +70,10 @@ class Server(Peer):
         self._warned: list[list[Any]] = []
         self._known: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._kinds: dict[tuple[str, tuple[str, ...]], type[Any]] = {}
-        self._lock = threading.RLock()
-        self._turn = threading.Condition(self._lock)
-        self._listening = False
+        self._lock = _thread.RLock()
+        self._turn: threading.Condition | None = None
         self._waiting = 0
+        self._listening = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[int, asyncio.Future[Any]] = {}
         self._own: dict[str, Callable[..., Any]] = {
@@ -96,21 +96,31 @@ class Server(Peer):
     def answer(self, message: list[Any]) -> None:
         self._listening = True
         if self._waiting:
-            with self._turn:
-                self._turn.notify_all()
+            with self._lock:
+                if self._turn is not None:
+                    self._turn.notify_all()
         super().answer(message)
 
     def asked(self, operation: str, operands: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """From whatever thread: the judge hears us only while it waits for an answer of ours."""
-        with self._turn:
+        with self._lock:
             self._waiting += 1
             while not self._listening:
-                self._turn.wait()
+                self._wait()
             self._waiting -= 1
             try:
                 return self._converse(operation, operands, named)
             finally:
                 self._listening = True
+
+    def _wait(self) -> None:
+        """Until the judge may listen again; only a thread of the candidate's own ever has to."""
+        if self._turn is not None:
+            self._turn.wait()
+        else:
+            import threading
+
+            self._turn = threading.Condition(self._lock)
 
     def _send(self, body: bytes) -> None:
         with self._lock:
@@ -162,7 +172,7 @@ class Server(Peer):
 
     def printed(self, stream: str, text: str) -> None:
         """It travels with the next answer; if it is much, right away, while the judge listens."""
-        with self._turn:
+        with self._lock:
             self._printed.append([stream, text])
             self.extras_waiting = True
             self._unsaid += len(text)
@@ -269,7 +279,7 @@ class Server(Peer):
             "content": "view"
             if kind in VIEWS
             else next((b.__name__ for b in CONTENT_KINDS if issubclass(kind, b)), None),
-            "iterable": isinstance(kind, enum.EnumMeta),
+            "iterable": isinstance(kind, getattr(sys.modules.get("enum"), "EnumMeta", ())),
         }
         fields = getattr(kind, "__dataclass_fields__", None)
         if isinstance(fields, dict):

@@ -11,18 +11,16 @@ privileges, a private workspace with the job's files. Then what its role is:
 
 from __future__ import annotations
 
-import base64
 import faulthandler
 import importlib
-import json
 import os
 import random
 import select
-import signal
 import sys
 import time
 
 from . import frames, importer, privileges
+from .light import from_base64, json_reader, signal
 
 TYPE_CHECKING = False
 
@@ -217,8 +215,9 @@ def _with_files(job: dict[str, Any], workspace: str, ends: Mapping[str, int]) ->
 
 def _read_job(fd: int) -> dict[str, Any]:
     with open(fd, "rb") as file:
+        read = json_reader()
         file.seek(0)
-        task, key, submission, suite, code, finished = (json.loads(line) for line in file)
+        task, key, submission, suite, code, finished = (read(line.rstrip(b"\n")) for line in file)
     return dict(task, key=key, submission=submission, suite=suite, code=code, finished=finished)
 
 
@@ -300,7 +299,7 @@ def _write_files(files: list[list[str]], workspace: str) -> None:
         target = os.path.join(workspace, *path.split("/"))
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "xb") as file:  # what is there stays: the suite's files come first
-            file.write(base64.b64decode(data))
+            file.write(from_base64(data))
 
 
 class OutOfTime(BaseException):

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import stat
 
 from . import privileges
+from .light import signal
 from .meter import process_table, processes
 
 TYPE_CHECKING = False

@@ -20,10 +20,10 @@ whatever our own writer would not have written is `Garbled`.
 from __future__ import annotations
 
 import collections
-import json
 import sys
 
 from . import scalars
+from .light import json_reader, json_writer, to_base64
 
 TYPE_CHECKING = False
 
@@ -36,19 +36,8 @@ LARGEST_SHARED = 10_000  # elements of a container that is shared for longer tha
 MOST_SHARED = 1_000  # containers at once; each of them is looked at with each message
 
 
-def _quick_encoder() -> Callable[[Any], str]:
-    """What `json.dumps` does, without making a new encoder for each message."""
-    plain = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
-    make: Any = json.encoder.c_make_encoder  # type: ignore[attr-defined]
-    if make is None:
-        return plain.encode
-    text: Any = json.encoder.encode_basestring
-    encode = make(None, plain.default, text, None, ":", ",", False, False, True)
-    return lambda value: "".join(encode(value, 0))
-
-
-to_json = _quick_encoder()
-_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+to_json = json_writer(ascii_only=False, nan=True)
+_read = json_reader()
 
 
 class Garbled(Exception):
@@ -57,11 +46,10 @@ class Garbled(Exception):
 
 def unpack(data: bytes) -> list[Any]:
     try:
-        text = data.decode("utf-8")
-        message, end = _scan(text, 0)
-    except (ValueError, StopIteration, RecursionError) as exc:
+        message = _read(data)
+    except (ValueError, RecursionError) as exc:
         raise Garbled(f"a message is not JSON: {exc}") from None
-    if type(message) is not list or not message or end != len(text):
+    if type(message) is not list or not message:
         raise Garbled("a message is not one list")
     return message
 
@@ -229,7 +217,7 @@ class Writer:
         if kind is list or kind is set:
             return self._cells(value)
         if kind is bytearray:
-            return scalars.encode(bytes(value))
+            return to_base64(bytes(value))
         if kind is collections.deque:
             return [value.maxlen, self._cells(value)]
         pair = [self._cells(value.keys()), self._cells(value.values())]
@@ -309,7 +297,7 @@ class Reader:
         if tag == "l":
             value[:] = self._cells(content)
         elif tag == "B":
-            value[:] = scalars.decode(content)
+            value[:] = scalars.data(content)
         elif tag in ("s", "q"):
             items = self._cells(content if tag == "s" else content[1])
             value.clear()

@@ -19,7 +19,6 @@ then pytest need not even be imported.
 
 from __future__ import annotations
 
-import base64
 import faulthandler
 import importlib.machinery
 import io
@@ -32,6 +31,7 @@ import warnings
 
 from . import explaining, failures, importer
 from .child import TestClock
+from .light import from_base64
 
 TYPE_CHECKING = False
 
@@ -101,7 +101,7 @@ class DirectRun:
         module = sys.modules[name] = types.ModuleType(name)
         module.__file__ = self._filename
         try:
-            exec(marshal.loads(base64.b64decode(self._code)), vars(module))  # noqa: S102, S302  # from our own host
+            exec(marshal.loads(from_base64(self._code)), vars(module))  # noqa: S102, S302  # from our own host
         except BaseException as exc:
             return exc
         return None

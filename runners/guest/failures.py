@@ -6,8 +6,9 @@ may raise, hang or lie; the supervisor's clock is running meanwhile.
 
 from __future__ import annotations
 
-import base64
 import os
+
+from .light import from_base64
 
 TYPE_CHECKING = False
 
@@ -53,7 +54,7 @@ def safe_str(value: object) -> str:
 
 def texts(suite: Sequence[Any]) -> dict[str, str]:
     """The suite's own Python, as it was sent and not as it may stand on disk by now."""
-    return {path: base64.b64decode(data).decode("utf-8", "replace") for path, data in suite if path.endswith(".py")}
+    return {path: from_base64(data).decode("utf-8", "replace") for path, data in suite if path.endswith(".py")}
 
 
 class Describer:

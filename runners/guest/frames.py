@@ -7,11 +7,11 @@ reader trusts nothing: a wrong magic, version, checksum or size is a
 
 from __future__ import annotations
 
-import json
-import json.encoder
 import math
 import struct
 import zlib
+
+from .light import json_reader, json_writer
 
 try:
     from _blake2 import blake2b  # hashlib would load all of OpenSSL for it, into each sandbox
@@ -21,7 +21,7 @@ except ImportError:
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 MAGIC = b"RPF1"  # the last byte is the version of the protocol
@@ -33,18 +33,8 @@ class FrameError(Exception):
     """The stream does not hold what our own writer writes."""
 
 
-def _writer() -> Callable[[Mapping[str, Any]], str]:
-    """Messages as JSON, by the encoder in C where there is one: what is done to `json` later does not reach it."""
-    make = getattr(json.encoder, "c_make_encoder", None)
-    plain = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-    if make is None:
-        return plain.encode
-    write = make(None, plain.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
-    join = "".join
-    return lambda message: join(write(message, 0))
-
-
-as_json = _writer()
+as_json = json_writer(ascii_only=True, nan=False)
+"""By the encoder in C where there is one: what is done to `json` later does not reach it."""
 
 
 def encode(message: Mapping[str, Any], largest: int = LARGEST) -> bytes:
@@ -130,9 +120,12 @@ def _finite(text: str) -> float:
     return value
 
 
+_read = json_reader(_finite, _refuse)
+
+
 def parse(payload: bytes) -> dict[str, Any]:
     try:
-        message = json.loads(payload, parse_constant=_refuse, parse_float=_finite)
+        message = _read(payload)
     except (ValueError, RecursionError) as exc:
         raise FrameError(f"a frame does not hold JSON: {exc}") from None
     if not isinstance(message, dict):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.machinery
-import importlib.util
-import json
 import marshal
 import sys
 import zlib
@@ -18,15 +15,16 @@ if TYPE_CHECKING:
 
 PACKAGE = "reproof_guest"
 names: frozenset[str] = frozenset()
-_compiled: dict[str, bytes] = {}
+_compiled: Mapping[str, bytes] = {}
 _packed = b""
+_sources: dict[str, str] = {}
 
 
-@functools.lru_cache(maxsize=None)  # a Python that is not like ours asks for each module
 def sources() -> dict[str, str]:
     """All modules as text."""
-    found: dict[str, str] = json.loads(zlib.decompress(_packed))
-    return found
+    if not _sources:
+        _sources.update(marshal.loads(zlib.decompress(_packed)))  # noqa: S302  # from our own host
+    return _sources
 
 
 class Importer:
@@ -46,7 +44,7 @@ class Importer:
         ready = _compiled.get(name.rpartition(".")[2])
         if ready is None:
             return compile(self.get_source(name), f"<{name}>", "exec")
-        code: CodeType = marshal.loads(ready)  # noqa: S302  # from our own host
+        code: CodeType = marshal.loads(zlib.decompress(ready))  # noqa: S302  # from our own host
         return code
 
     def is_package(self, name: str) -> bool:
@@ -59,16 +57,11 @@ class Importer:
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102  # our own, as every import does
 
 
-def install(magic: str, sizes: Mapping[str, int], codes: bytes, packed: bytes) -> None:
-    """Know the guest's modules; compiled ones are taken if this Python is of the kind that compiled them."""
-    global names, _packed
-    _packed = packed
-    if magic == importlib.util.MAGIC_NUMBER.hex():
-        data, start = zlib.decompress(codes), 0
-        for name, size in sizes.items():
-            _compiled[name] = data[start : start + size]
-            start += size
-    names = frozenset(_compiled or sources())
+def install(codes: Mapping[str, bytes], packed: bytes) -> None:
+    """Know the guest's modules; `codes` are there if this Python is of the kind that compiled them."""
+    global names, _compiled, _packed
+    _packed, _compiled = packed, codes
+    names = frozenset(codes or sources())
     sys.meta_path.insert(0, Importer())
 
 
@@ -84,6 +77,8 @@ class _Watching:
         if name != self._name:
             return None
         sys.meta_path.remove(self)
+        import importlib.util
+
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module

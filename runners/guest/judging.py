@@ -12,22 +12,19 @@ own code does not send fails the test that was running. The next test gets a new
 
 from __future__ import annotations
 
+import _thread
 import builtins
 import ctypes
-import functools
 import importlib.machinery
 import io
 import operator
 import os
 import random
-import re
-import socket
 import sys
-import threading
 import types
 import warnings
 
-from . import direct, failures, named
+from . import direct, failures, light, named
 from .child import OutOfTime
 from .crossing import Garbled, Reader, Writer
 from .forwarding import COMPARISONS, OPERATIONS, special_methods
@@ -61,7 +58,7 @@ class Line:
 
     def __init__(self, channel: Channel, control: int) -> None:
         self._channel = channel
-        self._control = socket.socket(fileno=control)
+        self._control = light.adopt(control)
 
     def lost(self) -> None:
         """Return when it is known how the candidate has ended: in this test, and not in the next."""
@@ -75,9 +72,9 @@ class Line:
     def _ask(self, event: str, expected: bytes) -> list[int]:
         self._channel.send({"e": event})
         while True:  # one who ran out of time while it waited has left an answer here
-            answer, fds, _, _ = socket.recv_fds(self._control, 16, 2)
+            answer, fds = light.receive(self._control, 16, 2)
             if answer in (expected, b"none", b""):
-                return list(fds)
+                return fds
 
 
 class Connection(Peer):
@@ -98,7 +95,7 @@ class Connection(Peer):
         self._suite_folder = suite_folder
         self._most_output = most_output
         self._stock = Stock(self)
-        self._turn = threading.RLock()
+        self._turn = _thread.RLock()
         self._depth = 0
         self._calls = 0
         self._pinned = False
@@ -281,7 +278,7 @@ class Connection(Peer):
         return ["e", self.lend_as(exc), kind.__name__, known[1] if known else [builtin.__name__], args, text]
 
     def _may_be_lent(self, value: Any, kind: type[Any]) -> bool:
-        if kind in CALLABLES or kind in ITERATORS or _is_tool(kind) or _is_double(kind):
+        if _is_closed(kind) or _is_tool(kind) or _is_double(kind):
             return True
         module = sys.modules.get((value if isinstance(value, type) else kind).__module__)
         return str(getattr(module, "__file__", None) or "").startswith(self._suite_folder + os.sep) and not any(
@@ -310,7 +307,7 @@ class Connection(Peer):
         if operation == "get" and name in NAMES:
             return
         given = operands[0]
-        if type(name) is not str or name.startswith("_") or type(given) in (*CALLABLES, *ITERATORS):
+        if type(name) is not str or name.startswith("_") or _is_closed(type(given)):
             raise AttributeError(f"{name!r} of what the test has handed in is not for the candidate")
         of_mock = _is_double(type(given))
         if of_mock:
@@ -334,7 +331,6 @@ CALLABLES = (
     types.BuiltinFunctionType,
     types.MethodType,
     types.MethodWrapperType,
-    functools.partial,
     operator.itemgetter,
     operator.attrgetter,
     operator.methodcaller,
@@ -344,13 +340,16 @@ ITERATORS = (
     *{type(iter(kind())) for kind in (list, tuple, dict, set, str, bytes)},
     *(map, filter, zip, enumerate, reversed),
 )
-TOOLS = (
-    *(io.IOBase, random.Random, memoryview, re.Pattern, re.Match),
-    *(threading.Event, threading.Condition, type(threading.Lock()), type(threading.RLock())),
-)
+TOOLS = (io.IOBase, random.Random, memoryview, _thread.LockType, _thread.RLock)
 """Objects of the standard library that tests hand in to be used, and that lead nowhere else."""
-OTHER_TOOLS = (("array", "array"), ("queue", "Queue"))
-"""More of them, of modules that only those import who use them."""
+OTHERS = {
+    "functools": ("partial",),
+    "array": ("array",),
+    "queue": ("Queue",),
+    "re": ("Pattern", "Match"),
+    "threading": ("Event", "Condition"),
+}
+"""More of them, of modules that only those import who use them. The first is a callable, too."""
 
 
 NAMES = ("__name__", "__qualname__", "__doc__", "__module__")
@@ -379,9 +378,19 @@ def _standard_name(value: Any) -> tuple[str, str] | None:
     return (module, name) if found is value else None
 
 
+def _of(*modules: str) -> tuple[Any, ...]:
+    """What these hold of the above, as far as they are imported: no value can be of anything else."""
+    here = [module for module in modules if module in sys.modules]
+    return tuple(getattr(sys.modules[module], name) for module in here for name in OTHERS[module])
+
+
+def _is_closed(kind: type[Any]) -> bool:
+    """Whether it is called or iterated over, and none of its attributes is anyone's business."""
+    return kind in CALLABLES or kind in ITERATORS or kind in _of("functools")
+
+
 def _is_tool(kind: type[Any]) -> bool:
-    others = (getattr(sys.modules.get(module), name, None) for module, name in OTHER_TOOLS)
-    return issubclass(kind, (*TOOLS, *[other for other in others if other is not None]))
+    return issubclass(kind, (*TOOLS, *_of(*OTHERS)))
 
 
 def _is_double(kind: type[Any]) -> bool:

@@ -5,7 +5,6 @@ Before the first line of candidate code it has limits, another user id, no right
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import resource
@@ -14,7 +13,6 @@ import struct
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 PR_SET_DUMPABLE = 4
@@ -33,23 +31,25 @@ def watch_over() -> None:
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-@contextlib.contextmanager
-def acting_as(uid: int | None, bystander: int) -> Iterator[None]:
+class acting_as:
     """Have the rights of a job's user, and no others, for a while: what this signals or removes is the job's.
 
     The real id is that of a bystander, who owns nothing: by ours we could signal our own
     processes, and by the job's user's it could signal us.
     """
-    if uid is None:
-        yield
-        return
-    os.setresgid(bystander, uid, 0)
-    os.setresuid(bystander, uid, 0)
-    try:
-        yield
-    finally:
-        os.setresuid(0, 0, 0)
-        os.setresgid(0, 0, 0)
+
+    def __init__(self, uid: int | None, bystander: int) -> None:
+        self._uid, self._bystander = uid, bystander
+
+    def __enter__(self) -> None:
+        if self._uid is not None:
+            os.setresgid(self._bystander, self._uid, 0)
+            os.setresuid(self._bystander, self._uid, 0)
+
+    def __exit__(self, *_: object) -> None:
+        if self._uid is not None:
+            os.setresuid(0, 0, 0)
+            os.setresgid(0, 0, 0)
 
 
 def give_up(limits: dict[str, Any], settings: dict[str, Any], uid: int | None, *, trusted: bool) -> None:

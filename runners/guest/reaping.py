@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import time
 
 from . import privileges
+from .light import signal
 from .meter import owner, process_table, processes
 
 TYPE_CHECKING = False

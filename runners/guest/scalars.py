@@ -7,9 +7,10 @@ does, and where one is read it is imported then.
 
 from __future__ import annotations
 
-import base64
 import struct
 import sys
+
+from .light import from_base64, to_base64
 
 TYPE_CHECKING = False
 
@@ -33,12 +34,8 @@ def encoder_of(kind: type[Any]) -> Encoder | None:
     return found
 
 
-def encode(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
 _ENCODERS: dict[type[Any], Encoder] = {
-    bytes: lambda v: ["b", encode(v)],
+    bytes: lambda v: ["b", to_base64(v)],
     complex: lambda v: ["z", struct.pack(">d", v.real).hex(), struct.pack(">d", v.imag).hex()],
     range: lambda v: ["range", hex(v.start), hex(v.stop), hex(v.step)],
     type(Ellipsis): lambda v: ["..."],
@@ -98,8 +95,8 @@ def text(value: Any) -> str:
     return value
 
 
-def decode(value: Any) -> bytes:
-    return base64.b64decode(text(value), validate=True)
+def data(value: Any) -> bytes:
+    return from_base64(text(value))
 
 
 def _int(value: Any) -> int:
@@ -180,7 +177,7 @@ def _read_path(kind: Any, value: Any) -> Any:
 READERS: dict[str, Callable[..., Any]] = {
     "i": _hex,
     "u": lambda value: bytes.fromhex(text(value)).decode("utf-8", "surrogatepass"),
-    "b": decode,
+    "b": data,
     "z": lambda real, imag: complex(_bits(real), _bits(imag)),
     "decimal": _read_decimal,
     "fraction": _read_fraction,

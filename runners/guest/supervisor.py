@@ -15,14 +15,14 @@ so that a process that was daemonised comes back to it.
 from __future__ import annotations
 
 import gc
-import importlib.util
 import os
 import select
-import signal
 import sys
 import time
+from _frozen_importlib_external import MAGIC_NUMBER
 
 from . import child, cleaning, frames, installed, privileges, reaping
+from .light import signal
 from .watching import Run, merge
 from .zygote import Zygote, ZygoteLost
 
@@ -186,7 +186,7 @@ class Staff:
     def hello(self, host: Host) -> dict[str, Any]:
         """What is here; said when everything is ready, or, with nothing to prepare, as soon as that is known."""
         hello = {"type": "hello", "python": "%d.%d.%d" % sys.version_info[:3], "pytest": None, "missing": None}
-        hello["magic"] = importlib.util.MAGIC_NUMBER.hex()
+        hello["magic"] = MAGIC_NUMBER.hex()
         hello["folder"] = child.folders("judge", self.settings)[0]
         if self.settings["preloads"] is None:
             hello.update(installed.pytest())

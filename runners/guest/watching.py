@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import select
-import signal
-import socket
 import time
 
-from . import child, cleaning, frames, output
+from . import child, cleaning, frames, light, output
+from .light import signal
 from .meter import Meter
 from .reaping import Reaper
 from .zygote import ZygoteLost
@@ -21,6 +20,7 @@ from .zygote import ZygoteLost
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    import _socket
     from collections.abc import Callable, Mapping
     from typing import Any
 
@@ -116,7 +116,7 @@ class Run:
         self.candidate: Child | None = None
         self.candidates: list[dict[str, Any]] = []
         self.leftover = 0
-        self.control: socket.socket | None = None
+        self.control: _socket.socket | None = None
         self.lost = self.wanted = False
         """What the judge has said: that it has lost its candidate, that it wants another one."""
 
@@ -141,7 +141,7 @@ class Run:
         if not self.separate:
             self.main = self._fork(self.part, {"events": self._on_events}, {})
             return
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control, theirs = light.pair()
         requests, answers = os.pipe(), os.pipe()
         ends = {"requests": requests[1], "answers": answers[0], "control": theirs.detach()}
         self.main = self._fork("judge", {"events": self._on_events}, ends)
@@ -336,7 +336,7 @@ class Run:
     def _answer(self, what: bytes, *ends: int) -> None:
         assert self.control is not None
         try:
-            socket.send_fds(self.control, [what], ends, socket.MSG_DONTWAIT)
+            light.send(self.control, what, ends, wait=False)
         except OSError:
             pass  # it has ended
         for fd in ends:

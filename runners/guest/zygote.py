@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import faulthandler
 import gc
-import json
 import os
-import signal
-import socket
 import sys
 
-from . import child
+from . import child, frames, light
+from .light import signal
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    import _socket
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, NoReturn
 
@@ -50,7 +49,7 @@ class Zygote:
     """As the supervisor sees it."""
 
     def __init__(self, kind: str, settings: dict[str, Any], shut: Iterable[int]) -> None:
-        self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._link, theirs = light.pair()
         self.fd = self._link.fileno()
         self.pid = os.fork()
         if self.pid == 0:
@@ -81,9 +80,9 @@ class Zygote:
         """Fork a child, and give it these descriptors."""
         if not self._asleep:
             self.greeting()
-        message = json.dumps({"role": role, "uid": uid, "ends": list(ends)}).encode()
+        message = frames.dump({"role": role, "uid": uid, "ends": list(ends)})
         try:
-            socket.send_fds(self._link, [message], list(ends.values()))
+            light.send(self._link, message, ends.values())
         except OSError as exc:
             raise self._gone() from exc
 
@@ -96,8 +95,7 @@ class Zygote:
             raise self._gone() from exc
         if not data:
             raise self._gone()
-        heard: dict[str, Any] = json.loads(data)
-        return heard
+        return frames.parse(data)
 
     def _gone(self) -> ZygoteLost:
         self.lost = True
@@ -112,7 +110,7 @@ def _sleeps(kind: str, settings: dict[str, Any]) -> bool:
     return kind == "pytest" and settings["preloads"] is None
 
 
-def _become(kind: str, link: socket.socket, settings: dict[str, Any], shut: Iterable[int]) -> NoReturn:
+def _become(kind: str, link: _socket.socket, settings: dict[str, Any], shut: Iterable[int]) -> NoReturn:
     try:
         for fd in shut:
             os.close(fd)
@@ -125,7 +123,7 @@ def _become(kind: str, link: socket.socket, settings: dict[str, Any], shut: Iter
         os._exit(1)
 
 
-def _live(kind: str, link: socket.socket, settings: dict[str, Any]) -> None:
+def _live(kind: str, link: _socket.socket, settings: dict[str, Any]) -> None:
     if _sleeps(kind, settings) and not _serve(link, settings, None):
         return
     greeting, ready = _warm_up(kind, settings)
@@ -135,17 +133,17 @@ def _live(kind: str, link: socket.socket, settings: dict[str, Any]) -> None:
         gc.collect()
     gc.freeze()
     gc.enable()
-    link.send(json.dumps(greeting).encode())
+    link.send(frames.dump(greeting))
     _serve(link, settings, ready)
 
 
-def _serve(link: socket.socket, settings: dict[str, Any], ready: pytest.Session | None) -> bool:
+def _serve(link: _socket.socket, settings: dict[str, Any], ready: pytest.Session | None) -> bool:
     """Fork for each order, until the supervisor is gone or, which is told, calls for something else."""
     while True:
-        message, fds, _, _ = socket.recv_fds(link, LARGEST_MESSAGE, MOST_DESCRIPTORS)
+        message, fds = light.receive(link, LARGEST_MESSAGE, MOST_DESCRIPTORS)
         if not message or message == WAKE:
             return bool(message)
-        order = json.loads(message)
+        order = frames.parse(message)
         pid = os.fork()
         if pid == 0:
             link.close()
@@ -156,7 +154,7 @@ def _serve(link: socket.socket, settings: dict[str, Any], ready: pytest.Session 
         link.send(b'{"pid":%d}' % pid)
         _, status, usage = os.wait4(pid, 0)
         ended = {"status": status, "cpu_seconds": usage.ru_utime + usage.ru_stime, "peak_kb": usage.ru_maxrss}
-        link.send(json.dumps(ended).encode())
+        link.send(frames.dump(ended))
 
 
 # --- before any job -----------------------------------------------------------
