@@ -88,11 +88,25 @@ def _opaque(value: object, text: str | None = None) -> dict[str, Any]:
 
 
 def _datetime(value: datetime.datetime) -> dict[str, Any]:
-    return {"$datetime": [value.isoformat(), value.fold]} if _plain_zone(value) else _opaque(value)
+    return {"$datetime": _moment(value)} if _plain_zone(value) else _opaque(value)
 
 
 def _time(value: datetime.time) -> dict[str, Any]:
-    return {"$time": [value.isoformat(), value.fold]} if _plain_zone(value) else _opaque(value)
+    return {"$time": _moment(value)} if _plain_zone(value) else _opaque(value)
+
+
+def _moment(value: datetime.datetime | datetime.time) -> list[Any]:
+    if value.tzinfo is not None:
+        offset = value.tzinfo.utcoffset(None)
+        if offset and abs(offset) < datetime.timedelta(seconds=1):  # which `fromisoformat` would take for UTC
+            return [
+                value.replace(tzinfo=None).isoformat(),
+                value.fold,
+                offset.days,
+                offset.seconds,
+                offset.microseconds,
+            ]
+    return [value.isoformat(), value.fold]
 
 
 def _plain_zone(value: datetime.datetime | datetime.time) -> bool:
@@ -171,13 +185,17 @@ def _float(text: Any) -> float:
 
 
 def _decode_datetime(inner: Any, depth: int) -> datetime.datetime:
-    moment, fold = inner
-    return datetime.datetime.fromisoformat(moment).replace(fold=fold)
+    moment, fold, *offset = inner
+    return _in_zone(datetime.datetime.fromisoformat(moment).replace(fold=fold), offset)
 
 
 def _decode_time(inner: Any, depth: int) -> datetime.time:
-    moment, fold = inner
-    return datetime.time.fromisoformat(moment).replace(fold=fold)
+    moment, fold, *offset = inner
+    return _in_zone(datetime.time.fromisoformat(moment).replace(fold=fold), offset)
+
+
+def _in_zone(value: Any, offset: list[int]) -> Any:
+    return value.replace(tzinfo=datetime.timezone(datetime.timedelta(*offset))) if offset else value
 
 
 _DECODERS: dict[str, Callable[[Any, int], Any]] = {

@@ -98,6 +98,8 @@ def exact(value: Any) -> Any:
 @example({"$tuple": [1]})
 @example({1: "a", "1": "b", (1,): "c", None: "d"})
 @example("\ud800")
+@example(datetime.datetime(2000, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(microseconds=-1))))
+@example(datetime.time(1, tzinfo=datetime.timezone(datetime.timedelta(microseconds=1))))
 def test_a_plain_value_crosses_unchanged(value):
     """
     A value of the plain kinds comes back as it was, in value and in type, all the way down.
