@@ -24,7 +24,9 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    Moment = TypeVar("Moment", datetime.datetime, datetime.time)
 
 DEEPEST = 100
 _BIG = 1 << 63
@@ -194,7 +196,7 @@ def _decode_time(inner: Any, depth: int) -> datetime.time:
     return _in_zone(datetime.time.fromisoformat(moment).replace(fold=fold), offset)
 
 
-def _in_zone(value: Any, offset: list[int]) -> Any:
+def _in_zone(value: Moment, offset: list[int]) -> Moment:
     return value.replace(tzinfo=datetime.timezone(datetime.timedelta(*offset))) if offset else value
 
 
