@@ -184,7 +184,10 @@ def _pytest(job: dict[str, Any], workspace: str, ends: Mapping[str, int], ready:
 def _judge(job: dict[str, Any], workspace: str, ends: Mapping[str, int], ready: pytest.Session | None) -> None:
     from . import judging
 
-    channel = _with_files(job, workspace, ends)
+    channel = Channel(ends["events"], job.pop("key"))
+    if not job["direct"]:  # whose module comes compiled, and is looked for on disk by nobody
+        write_files(job["suite"], workspace)
+    channel.send({"e": "ready"})
     judging.run(job, workspace, channel, ready, ends["requests"], ends["answers"], ends["control"])
 
 
@@ -193,7 +196,7 @@ def _candidate(job: dict[str, Any], workspace: str, ends: Mapping[str, int], rea
 
     # The disk is one for both: the suite's files, without which there is no judge, have their place first.
     select.select([ends["requests"]], [], [])
-    _write_files(job["submission"], workspace)
+    write_files(job["submission"], workspace)
     candidate.serve(job, workspace, ends["requests"], ends["answers"])
 
 
@@ -203,10 +206,10 @@ _ROLES = {"cases": _cases, "pytest": _pytest, "judge": _judge, "candidate": _can
 def _with_files(job: dict[str, Any], workspace: str, ends: Mapping[str, int]) -> Channel:
     """The channel for events, when the job's files are in place."""
     channel = Channel(ends["events"], job.pop("key"))
-    _write_files(job["suite"], workspace)
+    write_files(job["suite"], workspace)
     channel.send({"e": "ready"})  # from here on it is the candidate's doing
     try:
-        _write_files(job["submission"], workspace)
+        write_files(job["submission"], workspace)
     except OSError as exc:
         channel.send({"e": "misfit", "errno": exc.errno, "message": str(exc)})
         raise
@@ -294,7 +297,7 @@ def _variables(job: dict[str, Any], temporary: str, home: str) -> dict[str, str]
     return variables
 
 
-def _write_files(files: list[list[str]], workspace: str) -> None:
+def write_files(files: list[list[str]], workspace: str) -> None:
     for path, data in files:
         target = os.path.join(workspace, *path.split("/"))
         os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -14,7 +14,7 @@ import stat
 
 from . import privileges
 from .light import signal
-from .meter import process_table, processes
+from .meter import contents, processes
 
 TYPE_CHECKING = False
 
@@ -39,7 +39,10 @@ def remove(settings: dict[str, Any], uid: int | None) -> None:
         try:
             if uid is not None:
                 os.kill(-1, signal.SIGKILL)  # should one have been fast enough not to be seen: now none is
-            _remove_all(settings)
+            for folder in _folders(settings):
+                _empty(folder)
+            for kind, number in list(_ipc_objects(settings)):
+                _remove_ipc(kind, number)
         except Exception:
             pass  # whether it worked is looked up, not assumed
 
@@ -62,7 +65,7 @@ def _folders(settings: dict[str, Any]) -> list[str]:
 def _is_clean(settings: dict[str, Any], staff: Collection[int]) -> bool:
     try:
         return not (
-            processes(process_table(), settings["private"], staff)
+            processes(settings["private"], staff)
             or any(os.listdir(folder) for folder in _folders(settings))
             or any(_ipc_objects(settings))
             or _has_used_the_network(settings)
@@ -77,13 +80,12 @@ def _has_used_the_network(settings: dict[str, Any]) -> bool:
         return False
     for name in ("sockstat", "sockstat6"):  # /proc/net/tcp would tell more, and takes milliseconds
         try:
-            with open("/proc/net/" + name) as file:
-                rows = [line.split() for line in file]
+            rows = [line.split() for line in contents("/proc/net/" + name).splitlines()]
         except FileNotFoundError:
             continue  # a kernel without it
         for kind, *pairs in rows:
             counts = dict(zip(pairs[::2], pairs[1::2]))  # noqa: B905  # 3.9
-            if kind != "sockets:" and (counts.get("inuse", "0") != "0" or counts.get("tw", "0") != "0"):
+            if kind != b"sockets:" and (counts.get(b"inuse", b"0") != b"0" or counts.get(b"tw", b"0") != b"0"):
                 return True
     return False
 
@@ -93,8 +95,7 @@ def _ipc_objects(settings: dict[str, Any]) -> Iterator[tuple[str, int]]:
         return  # they are the host's, and none of our business
     for kind in _IPC:
         try:
-            with open("/proc/sysvipc/" + kind) as file:
-                rows = file.read().splitlines()[1:]
+            rows = contents("/proc/sysvipc/" + kind).splitlines()[1:]
         except OSError:
             continue  # a kernel without them
         for row in rows:
@@ -106,23 +107,22 @@ def _ipc_objects(settings: dict[str, Any]) -> Iterator[tuple[str, int]]:
         pass
 
 
-def _remove_all(settings: dict[str, Any]) -> None:
-    for folder in _folders(settings):
-        _empty(folder)
-    libc = ctypes.CDLL(None)
-    for kind, number in list(_ipc_objects(settings)):
-        if kind == "mqueue":
-            _empty("/dev/mqueue")
-        else:
-            arguments = (number, 0, 0) if kind == "sem" else (number, 0, None)
-            getattr(libc, _IPC[kind])(*arguments)  # IPC_RMID is 0
+def _remove_ipc(kind: str, number: int) -> None:
+    if kind == "mqueue":
+        _empty("/dev/mqueue")
+    else:
+        arguments = (number, 0, 0) if kind == "sem" else (number, 0, None)
+        getattr(ctypes.CDLL(None), _IPC[kind])(*arguments)  # IPC_RMID is 0
 
 
 def _empty(folder: str) -> None:
     if not os.path.isdir(folder):
         return  # a link into a folder that is gone by now
+    user = os.geteuid()
     for entry in os.scandir(folder):
         try:
+            if entry.stat(follow_symlinks=False).st_uid != user:
+                continue  # the other of a job's users will see to it
             if entry.is_dir(follow_symlinks=False):
                 _remove_tree(entry.path)
             else:
@@ -132,8 +132,11 @@ def _empty(folder: str) -> None:
 
 
 def _remove_tree(path: str) -> None:
-    import shutil
-
+    try:
+        os.rmdir(path)  # most that a job was given it has not used
+        return
+    except OSError:
+        import shutil
     try:
         shutil.rmtree(path)
     except OSError:

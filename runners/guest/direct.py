@@ -29,8 +29,7 @@ import time
 import types
 import warnings
 
-from . import explaining, failures, importer
-from .child import TestClock
+from . import child, explaining, failures, importer
 from .light import from_base64
 
 TYPE_CHECKING = False
@@ -70,7 +69,7 @@ class DirectRun:
         self._has_pytest = ready is not None
         ((self._path, self._code),) = job["code"].items()
         self._filename = os.path.join(workspace, self._path)
-        self._clock = TestClock(job["limits"]["test_seconds"])
+        self._clock = child.TestClock(job["limits"]["test_seconds"])
         self._printed = Printed()
         self._current = ""
         self._listener: plugin.Listener | None = None
@@ -109,6 +108,7 @@ class DirectRun:
     def _leave_to_pytest(self, failure: BaseException | None) -> None:
         from . import testing
 
+        child.write_files(self._job["suite"], self._workspace)
         session = self._begun()
         sys.path.remove(self._workspace)
         sys.meta_path.insert(0, Imported(sys.modules.pop(self._path[:-3]), failure))

@@ -7,7 +7,7 @@ import os
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
     from .reaping import Reaper
@@ -16,70 +16,87 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def read_number(path: str, key: str | None = None) -> int:
-    """A number from a cgroup file, or of one `key value` line in it; 0 if it is not there."""
+def contents(path: str) -> bytes:
+    """Of a small file that the kernel makes when it is read; `open` takes longer than the kernel."""
+    fd = os.open(path, os.O_RDONLY)
     try:
-        with open(path) as file:
-            text = file.read()
+        found = more = os.read(fd, 1 << 16)
+        while more:
+            more = os.read(fd, 1 << 16)
+            found += more
+        return found
+    finally:
+        os.close(fd)
+
+
+def read_number(path: str, key: bytes) -> int:
+    """A number from one of the `key value` lines of a cgroup file; 0 if it is not there."""
+    try:
+        lines = contents(path).splitlines()
     except OSError:
         return 0
-    if key is None:
-        return int(text) if text.strip().isdigit() else 0
-    for line in text.splitlines():
-        name, _, value = line.partition(" ")
+    for line in lines:
+        name, _, value = line.partition(b" ")
         if name == key:
             return int(value)
     return 0
 
 
-def process_table() -> dict[int, tuple[int, int, int]]:
-    """pid → (parent, threads, CPU ticks with those of reaped children)."""
+class Process:
+    __slots__ = ("parent", "threads", "ticks")
+
+    def __init__(self, parent: int, threads: int, ticks: int) -> None:
+        self.parent, self.threads = parent, threads
+        self.ticks = ticks
+        """CPU time, with that of children that were reaped."""
+
+
+def processes(private: bool, staff: Collection[int]) -> dict[int, Process]:
+    """The job's, by pid: all that there are in a pid namespace, else those below us; but for us and our staff."""
+    ours = {os.getpid(), *staff}
     table = {}
     for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                rest = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue  # it ended while we looked
-        if rest[0] == b"Z":
-            # Dead, unless only its first thread has ended: then another one speaks for all of them.
-            name = _live_thread(name) if int(rest[17]) > 1 else ""
-            if not name:
-                continue
-        table[int(name)] = (int(rest[1]), int(rest[17]), sum(int(rest[i]) for i in (11, 12, 13, 14)))
-    return table
+        if name.isdigit() and not (private and (name == "1" or int(name) in ours)):
+            found = _process(name)
+            if found is not None:
+                table[int(name)] = found
+    return table if private else {pid: table[pid] for pid in _below(os.getpid(), table) if pid not in ours}
 
 
-def _live_thread(pid: str) -> str:
+def _process(name: str) -> Process | None:
     try:
-        return next((thread for thread in os.listdir(f"/proc/{pid}/task") if thread != pid), "")
+        rest = contents(f"/proc/{name}/stat").rpartition(b")")[2].split()
     except OSError:
-        return ""
+        return None  # it ended while we looked
+    if rest[0] == b"Z" and (int(rest[17]) <= 1 or not _has_live_thread(name)):
+        return None
+    return Process(int(rest[1]), int(rest[17]), sum(int(rest[i]) for i in (11, 12, 13, 14)))
 
 
-def processes(table: dict[int, tuple[int, int, int]], private: bool, staff: Collection[int]) -> list[int]:
-    """The job's: all that there are in a pid namespace, else those below us; but for us and our staff."""
-    mine = os.getpid()
-    if private:
-        return [pid for pid in table if pid not in (1, mine) and pid not in staff]
+def _has_live_thread(pid: str) -> bool:
+    """Dead it is, unless only its first thread has ended: then another one speaks for all of them."""
+    try:
+        return any(thread != pid for thread in os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return False
+
+
+def _below(top: int, table: Mapping[int, Process]) -> Iterator[int]:
     children: dict[int, list[int]] = {}
-    for pid, (parent, _, _) in table.items():
-        children.setdefault(parent, []).append(pid)
-    found, waiting = [], [mine]
+    for pid, process in table.items():
+        children.setdefault(process.parent, []).append(pid)
+    waiting = [top]
     while waiting:
         for pid in children.get(waiting.pop(), ()):
-            found.append(pid)
+            yield pid
             waiting.append(pid)
-    return [pid for pid in found if pid not in staff]
 
 
 def owner(pid: int) -> int | None:
     """The user whose process it is; None if it has ended."""
     try:
-        with open(f"/proc/{pid}/status") as file:  # the directory's owner is root if the process hides itself
-            return next(int(line.split()[1]) for line in file if line.startswith("Uid:"))
+        lines = contents(f"/proc/{pid}/status").splitlines()  # its folder is root's if the process hides itself
+        return next(int(line.split()[1]) for line in lines if line.startswith(b"Uid:"))
     except (OSError, StopIteration):
         return None
 
@@ -95,14 +112,14 @@ class Meter:
         cgroup = settings["cgroup"]
         unified = cgroup.get("unified")
         if unified:
-            self.memory_events = (unified + "/memory.events", "oom_kill")
-            self.memory_used = (unified + "/memory.stat", "anon")
-            self.process_events = (unified + "/pids.events", "max")
+            self.memory_events = (unified + "/memory.events", b"oom_kill")
+            self.memory_used = (unified + "/memory.stat", b"anon")
+            self.process_events = (unified + "/pids.events", b"max")
         else:
             memory = cgroup.get("memory", "/nonexistent")
-            self.memory_events = (memory + "/memory.oom_control", "oom_kill")
-            self.memory_used = (memory + "/memory.stat", "total_rss")
-            self.process_events = (cgroup.get("pids", "/nonexistent") + "/pids.events", "max")
+            self.memory_events = (memory + "/memory.oom_control", b"oom_kill")
+            self.memory_used = (memory + "/memory.stat", b"total_rss")
+            self.process_events = (cgroup.get("pids", "/nonexistent") + "/pids.events", b"max")
         self.has_memory_cgroup = bool(unified or "memory" in cgroup)
         self.used_before = read_number(*self.memory_used)
         self.ooms_before = read_number(*self.memory_events)
@@ -115,27 +132,26 @@ class Meter:
 
     def over(self) -> str | None:
         self.looks += 1
-        table = process_table()
-        pids = processes(table, self.private, self.reaper.staff)
-        self.denied = self.denied or self._processes_over(table, pids)
+        running = processes(self.private, self.reaper.staff)
+        self.denied = self.denied or self._processes_over(running)
         if self.looks % 4 == 1:
             self._look_at_disk()
-        if self._memory_over(pids):
+        if self._memory_over(list(running)):
             return "memory"
         if self.denied:
             return "processes"
-        used = self.reaper.cpu_seconds + sum(table[pid][2] for pid in pids) / TICKS
+        used = self.reaper.cpu_seconds + sum(process.ticks for process in running.values()) / TICKS
         if used > self.limits["cpu_seconds"]:
             return "cpu"
         if self.full and not self.disk_is_mount:
             return "disk"
         return None
 
-    def _processes_over(self, table: dict[int, tuple[int, int, int]], pids: list[int]) -> bool:
+    def _processes_over(self, running: Mapping[int, Process]) -> bool:
         if self.has_pids_cgroup:
             return read_number(*self.process_events) > self.denials_before
         most: int = self.limits["processes"]
-        return sum(table[pid][1] for pid in pids) > most
+        return sum(process.threads for process in running.values()) > most
 
     def _memory_over(self, pids: list[int]) -> bool:
         limit_kb: int = self.limits["memory_mb"] * 1024
@@ -155,17 +171,15 @@ class Meter:
     @staticmethod
     def _resident_kb(pid: int) -> int:
         try:
-            with open(f"/proc/{pid}/statm") as file:
-                return int(file.read().split()[1]) * PAGE // 1024
+            return int(contents(f"/proc/{pid}/statm").split()[1]) * PAGE // 1024
         except (OSError, IndexError):
             return 0
 
     def _proportional_kb(self, pid: int) -> int:
         try:
-            with open(f"/proc/{pid}/smaps_rollup") as file:
-                for line in file:
-                    if line.startswith("Pss:"):
-                        return int(line.split()[1])
+            for line in contents(f"/proc/{pid}/smaps_rollup").splitlines():
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1])
         except OSError:
             pass
         return self._resident_kb(pid)

@@ -14,7 +14,7 @@ import time
 
 from . import privileges
 from .light import signal
-from .meter import owner, process_table, processes
+from .meter import owner, processes
 
 TYPE_CHECKING = False
 
@@ -66,7 +66,7 @@ class Reaper:
         return self._kill((uid,), lambda: [pid for pid in self._alive() if owner(pid) == uid])
 
     def _alive(self) -> list[int]:
-        return processes(process_table(), self.private, self.staff)
+        return list(processes(self.private, self.staff))
 
     def _kill(self, users: Collection[int], alive: Callable[[], list[int]]) -> int:
         leftover = None
@@ -102,7 +102,7 @@ def kill_everything(private: bool) -> None:
         if private:
             _kill(-1)  # all but this process, if it is pid 1
         else:
-            for pid in processes(process_table(), private, ()):
+            for pid in processes(private, ()):
                 _kill(pid)
         time.sleep(0.001)
 
