@@ -25,12 +25,19 @@ from .light import from_base64, json_reader, signal
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import FrameType
     from typing import Any, NoReturn
 
     import pytest
 
+ENDS = {
+    "cases": ("job", "events", "stdout", "stderr", "stack"),
+    "pytest": ("job", "events", "stdout", "stderr", "stack"),
+    "judge": ("job", "requests", "answers", "control", "events", "stdout", "stderr", "stack"),
+    "candidate": ("job", "requests", "answers", "stdout", "stderr", "stack"),
+}
+"""The descriptors that are handed to a process in each role."""
 SIGNAL_TIME = signal.SIGRTMIN + 5  # "this test has had its time"; raised as an exception in the test
 SIGNAL_STACK = signal.SIGRTMIN + 6  # "where are you?"; answered by faulthandler, in C
 
@@ -142,14 +149,20 @@ def _ways_out(fd: int, seal: frames.Seal) -> tuple[Callable[[dict[str, Any]], No
 
 
 def run(
-    role: str, uid: int | None, ends: Mapping[str, int], settings: dict[str, Any], ready: pytest.Session | None
+    role: str,
+    uid: int | None,
+    fds: Sequence[int],
+    inherited: Iterable[int],
+    settings: dict[str, Any],
+    ready: pytest.Session | None,
 ) -> NoReturn:
-    """Never returns."""
+    """Never returns. `inherited` are the descriptors of the zygote's."""
     status = 70
     try:
         os.setsid()
+        ends = dict(zip(ENDS[role], fds))  # noqa: B905  # 3.9
         job = _read_job(ends["job"])
-        _arrange_pipes(ends)
+        _arrange_pipes(ends, inherited)
         _reset_signals(ends["stack"])
         workspace = _prepare(role, uid, job, settings)
         _ROLES[role](job, workspace, ends, ready)
@@ -224,14 +237,16 @@ def _read_job(fd: int) -> dict[str, Any]:
     return dict(task, key=key, submission=submission, suite=suite, code=code, finished=finished)
 
 
-def _arrange_pipes(ends: Mapping[str, int]) -> None:
-    null = os.open(os.devnull, os.O_RDONLY)
+def _arrange_pipes(ends: Mapping[str, int], inherited: Iterable[int]) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(ends["stdout"], 1)
     os.dup2(ends["stderr"], 2)
+    for fd in inherited:  # shared with other jobs, flags and offsets included
+        if fd > 2:
+            os.dup2(null, fd, inheritable=False)
     for fd in (null, ends["stdout"], ends["stderr"]):
         os.close(fd)
-    _own_descriptors({fd for name, fd in ends.items() if name not in ("job", "stdout", "stderr")})
     sys.stdin = open(0, closefd=False)
     sys.stdout = sys.__stdout__ = open(  # type: ignore[misc]
         1, "w", buffering=1, closefd=False, errors="backslashreplace"
@@ -239,20 +254,6 @@ def _arrange_pipes(ends: Mapping[str, int]) -> None:
     sys.stderr = sys.__stderr__ = open(  # type: ignore[misc]
         2, "w", buffering=1, closefd=False, errors="backslashreplace"
     )
-
-
-def _own_descriptors(keep: set[int]) -> None:
-    """What was open before this job is shared with other jobs, flags and offsets included: replace it."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for name in os.listdir("/proc/self/fd"):
-        fd = int(name)
-        if fd > 2 and fd != null and fd not in keep:
-            try:
-                os.fstat(fd)
-            except OSError:
-                continue  # the listing's own
-            os.dup2(null, fd, inheritable=False)
-    os.close(null)
 
 
 def _reset_signals(stack_fd: int) -> None:
@@ -270,9 +271,7 @@ def _prepare(role: str, uid: int | None, job: dict[str, Any], settings: dict[str
     else:
         for folder in (workspace, temporary, home):
             os.makedirs(folder, exist_ok=True)
-    os.environ.clear()
-    os.environ.update(_variables(job, temporary, home))
-    time.tzset()
+    _set_variables(_variables(job, temporary, home))
     if "tempfile" in sys.modules:
         vars(sys.modules["tempfile"])["tempdir"] = None
     os.chdir(workspace)
@@ -280,6 +279,18 @@ def _prepare(role: str, uid: int | None, job: dict[str, Any], settings: dict[str
     importer.keep_meaning(claimed(job), list(sys.path))
     random.seed(job["seed"])
     return workspace
+
+
+def _set_variables(variables: dict[str, str]) -> None:
+    """These, and no others; most are what they were in the zygote already."""
+    environ, zone = os.environ, os.environ.get("TZ")
+    for name in [name for name in environ if name not in variables]:
+        del environ[name]
+    for name, value in variables.items():
+        if environ.get(name) != value:
+            environ[name] = value
+    if variables["TZ"] != zone:
+        time.tzset()
 
 
 def _variables(job: dict[str, Any], temporary: str, home: str) -> dict[str, str]:

@@ -64,13 +64,11 @@ def give_up(limits: dict[str, Any], settings: dict[str, Any], uid: int | None, *
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     _limit(limits, settings["cgroup"])
-    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if not trusted:
         _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self is its own again
     if settings["private"]:
         # version 3, this process; effective, permitted and inheritable: none
         _libc.capset(struct.pack("=Ii", 0x20080522, 0), bytes(24))
-        _refuse_calls()
     os.umask(0o022)
 
 
@@ -129,9 +127,11 @@ _LOAD, _JEQ, _JGE, _JSET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 
 
-def _refuse_calls() -> None:
+def refuse_calls(settings: dict[str, Any]) -> None:
+    """Of a zygote, and so of all its children: gain nothing by starting a program, and call nothing of these."""
+    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     program = _FILTER
-    if not program:
+    if not program or not settings["private"]:
         return
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))

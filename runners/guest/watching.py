@@ -44,7 +44,7 @@ class Child:
         self.pid: int | None = None
         self.status: int | None = None
         self.stack = b""
-        self.usage: tuple[float, int] = (0.0, 0)
+        self.usage: list[Any] = [0.0, 0]
         self.lost = False
         try:
             zygote.order(role, uid, ends)
@@ -58,14 +58,12 @@ class Child:
     def listen(self) -> None:
         """Take its zygote's next message: its pid, or its end."""
         try:
-            heard = self.zygote.hear(PATIENCE)
+            if self.pid is None:
+                self.pid = self.zygote.started(PATIENCE)
+            else:
+                self.status, *self.usage = self.zygote.ended(PATIENCE)
         except ZygoteLost:
             self.lost = True
-            return
-        if self.pid is None:
-            self.pid = heard["pid"]
-        else:
-            self.status, self.usage = heard["status"], (heard["cpu_seconds"], heard["peak_kb"])
 
     def signal(self, number: int) -> None:
         if self.pid is None and not self.ended:

@@ -7,6 +7,10 @@ from one of them itself, so what it is forked from holds nothing of any other jo
 
 A zygote has one child at a time. It says when it is ready, then for each order the
 child's pid, and how it ended.
+
+Each page that a child or its zygote writes to after a fork is copied, be it only to count a
+reference. So what is said between orders is a few numbers, and whatever is the same for all
+children is done before the first of them.
 """
 
 from __future__ import annotations
@@ -14,9 +18,11 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import struct
 import sys
+import time
 
-from . import child, frames, light
+from . import child, frames, light, privileges
 from .light import signal
 
 TYPE_CHECKING = False
@@ -28,6 +34,11 @@ if TYPE_CHECKING:
 
     import pytest
 
+ORDER = struct.Struct("<Bq")
+"""A role, by its place in `ROLES`, and a user; no user is less than 0."""
+STARTED = struct.Struct("<q")
+ENDED = struct.Struct("<qdq")
+ROLES = tuple(child.ENDS)
 WAKE = b"wake"
 LARGEST_MESSAGE = 64 * 1024
 MOST_DESCRIPTORS = 16
@@ -73,21 +84,30 @@ class Zygote:
     def greeting(self) -> dict[str, Any]:
         """What it found when it started: waits until it has."""
         if self._greeting is None:
-            self._greeting = self.hear(START_SECONDS)
+            self._greeting = frames.parse(self._hear(START_SECONDS))
         return self._greeting
 
     def order(self, role: str, uid: int | None, ends: Mapping[str, int]) -> None:
         """Fork a child, and give it these descriptors."""
         if not self._asleep:
             self.greeting()
-        message = frames.dump({"role": role, "uid": uid, "ends": list(ends)})
+        message = ORDER.pack(ROLES.index(role), -1 if uid is None else uid)
         try:
-            light.send(self._link, message, ends.values())
+            light.send(self._link, message, [ends[name] for name in child.ENDS[role]])
         except OSError as exc:
             raise self._gone() from exc
 
-    def hear(self, seconds: float) -> dict[str, Any]:
-        """Its next message."""
+    def started(self, seconds: float) -> int:
+        """The pid of the child that was ordered."""
+        pid: int = STARTED.unpack(self._hear(seconds))[0]
+        return pid
+
+    def ended(self, seconds: float) -> tuple[int, float, int]:
+        """How the child has ended: its status, the CPU time and the memory that it has used."""
+        status, cpu_seconds, peak_kb = ENDED.unpack(self._hear(seconds))
+        return status, cpu_seconds, peak_kb
+
+    def _hear(self, seconds: float) -> bytes:
         self._link.settimeout(seconds)
         try:
             data = b"" if self.lost else self._link.recv(LARGEST_MESSAGE)
@@ -95,7 +115,7 @@ class Zygote:
             raise self._gone() from exc
         if not data:
             raise self._gone()
-        return frames.parse(data)
+        return data
 
     def _gone(self) -> ZygoteLost:
         self.lost = True
@@ -124,8 +144,13 @@ def _become(kind: str, link: _socket.socket, settings: dict[str, Any], shut: Ite
 
 
 def _live(kind: str, link: _socket.socket, settings: dict[str, Any]) -> None:
-    if _sleeps(kind, settings) and not _serve(link, settings, None):
-        return
+    if _sleeps(kind, settings):
+        gc.freeze()
+        gc.enable()
+        privileges.refuse_calls(settings)
+        if not _serve(link, settings, None):
+            return
+        gc.disable()
     greeting, ready = _warm_up(kind, settings)
     faulthandler.disable()  # pytest has enabled it: a handler for signals that would otherwise be ignored
     # What is here now stays: no collection in a job has to look at it, or copies it by looking.
@@ -133,28 +158,37 @@ def _live(kind: str, link: _socket.socket, settings: dict[str, Any]) -> None:
         gc.collect()
     gc.freeze()
     gc.enable()
+    if not _sleeps(kind, settings):
+        privileges.refuse_calls(settings)
     link.send(frames.dump(greeting))
     _serve(link, settings, ready)
 
 
 def _serve(link: _socket.socket, settings: dict[str, Any], ready: pytest.Session | None) -> bool:
     """Fork for each order, until the supervisor is gone or, which is told, calls for something else."""
+    inherited = [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd != link.fileno() and _is_open(fd)]
     while True:
         message, fds = light.receive(link, LARGEST_MESSAGE, MOST_DESCRIPTORS)
         if not message or message == WAKE:
             return bool(message)
-        order = frames.parse(message)
+        role, uid = ORDER.unpack(message)
         pid = os.fork()
         if pid == 0:
             link.close()
-            ends = dict(zip(order["ends"], fds))  # noqa: B905  # 3.9
-            child.run(order["role"], order["uid"], ends, settings, ready)
+            child.run(ROLES[role], None if uid < 0 else uid, fds, inherited, settings, ready)
         for fd in fds:
             os.close(fd)
-        link.send(b'{"pid":%d}' % pid)
+        link.send(STARTED.pack(pid))
         _, status, usage = os.wait4(pid, 0)
-        ended = {"status": status, "cpu_seconds": usage.ru_utime + usage.ru_stime, "peak_kb": usage.ru_maxrss}
-        link.send(frames.dump(ended))
+        link.send(ENDED.pack(status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss))
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 # --- before any job -----------------------------------------------------------
@@ -165,6 +199,7 @@ def _warm_up(kind: str, settings: dict[str, Any]) -> tuple[dict[str, Any], pytes
     greeting: dict[str, Any] = {"pytest": None, "missing": None, "direct": False}
     if settings["preloads"] is not None:
         os.environ.update(settings["variables"])  # some modules look at them when they are imported
+        time.tzset()
     if kind == "lean":
         if settings["preloads"] is not None:
             from . import calls  # noqa: F401
