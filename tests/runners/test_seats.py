@@ -75,7 +75,9 @@ def sit(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Sit:
         sources = {**guest._sources(), "candidate": CANDIDATE, "judging": judge}
         program = guest.program(sources, compiled=False)
         monkeypatch.setattr(guest, "_program", lambda: program)
-        job = Job({"solution.py": b"KEPT = 1"}, {"test_it.py": b"import sys  # of the suite"}, seat="separate", limits=limits)
+        job = Job(
+            {"solution.py": b"KEPT = 1"}, {"test_it.py": b"import sys  # of the suite"}, seat="separate", limits=limits
+        )
 
         async def work() -> tuple[Outcome, bool]:
             async with session.open_guest(runner, Environment(), limits, preload=preload) as opened:
