@@ -31,6 +31,7 @@ import warnings
 
 from . import child, explaining, failures, importer
 from .light import from_base64
+from .standins import OF_EVERY_MODULE
 
 TYPE_CHECKING = False
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 SPECIAL = ("Test", "collect_ignore", "pytest", "setUp", "setup", "tearDown", "teardown", "__")
 """Names by which a module tells pytest something."""
-OF_EVERY_MODULE = frozenset((*vars(types.ModuleType("any")), "__annotations__", "__builtins__", "__file__"))
+OF_OUR_MODULE = OF_EVERY_MODULE | {"__annotations__"}
 DATA = frozenset((type(None), bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset))
 INTERRUPTED, FAILED, PASSED, NONE = 2, 1, 0, 5  # as `pytest.ExitCode` has it
 
@@ -282,7 +283,7 @@ def tests_of(module: types.ModuleType) -> dict[str, Test] | None:
                 tests[name] = value
             elif type(value) not in DATA:
                 return None
-        elif name.startswith(SPECIAL) and name not in OF_EVERY_MODULE and value is not sys.modules.get("pytest"):
+        elif name.startswith(SPECIAL) and name not in OF_OUR_MODULE and value is not sys.modules.get("pytest"):
             return None
     return tests
 

@@ -441,10 +441,12 @@ class Guard:
                 )
         for value in list(space.values()):
             self._look_at_class(value)
-        if not found.stars:
-            for name in set(space) - found.bound:
-                if (name in _BUILT_IN and not name.startswith("__")) or name in _DECIDING:
-                    self._find(f"the submission put `{name}` among the names of the suite's {path}")
+        for name in set(space) - found.bound:
+            hides = name in _BUILT_IN and not name.startswith("__")
+            if hides and found.stars and name.encode() in self._text:
+                self._suspect(f"the suite's `import *` takes the submission's `{name}` for the built-in one")
+            elif (hides or name in _DECIDING) and not found.stars:
+                self._find(f"the submission put `{name}` among the names of the suite's {path}")
 
     def _look_at_class(self, value: Any) -> None:
         """One that claims what it has never seen would pass every `isinstance` and `pytest.raises`."""

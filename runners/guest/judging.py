@@ -114,6 +114,10 @@ class Connection(Peer):
             self._channel.send({"e": "flood", "out": self._printed})
             self._printed = 0
 
+    def suspect(self, what: str) -> None:
+        """Say in the report what honest code might do, too."""
+        self._channel.send({"e": "integrity", "suspicions": [what]})
+
     def begin(self, unit: str) -> None:
         self.unit, self._calls = unit, 0
         if self._pinned:

@@ -14,8 +14,10 @@ tuple is a tuple, and an `IntEnum` member an int).
 
 from __future__ import annotations
 
+import builtins
 import collections
 import operator
+import sys
 import types
 import weakref
 from collections.abc import Mapping
@@ -209,6 +211,16 @@ class Names(Mapping):  # type: ignore[type-arg]
         return len(dir(self._module))
 
 
+OF_EVERY_MODULE = frozenset((*vars(types.ModuleType("any")), "__builtins__", "__file__", "__path__", "__cached__"))
+_BUILT_IN = frozenset(name for name in vars(builtins) if not name.startswith("_"))
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """What a program calls by name, its functions included."""
+    inner = [const for const in code.co_consts if isinstance(const, types.CodeType)]
+    return set(code.co_names).union(*map(_names_in, inner))
+
+
 class StandInModule(types.ModuleType):
     """A module of the submission."""
 
@@ -218,13 +230,26 @@ class StandInModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in OUR_OWN:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r} here")
+        return self._exported(sys._getframe(1)) if name == "__all__" else _look_up(self, name)
+
+    def _exported(self, importer: types.FrameType) -> Any:
+        """What `from solution import *` brings: nothing of what every module has, or what the suite has by then.
+
+        Else a candidate that offers `math`, `pytest` or `__builtins__` would decide what the suite means by that.
+        """
         try:
-            return _look_up(self, name)
+            names = _look_up(self, "__all__")
         except AttributeError:
-            if name != "__all__":
-                raise
-            # `from solution import *` would otherwise look into this module's own, empty namespace
-            return [name for name in self._reproof.peer.ask("dir", self) if not name.startswith("_")]
+            # Python would otherwise look into this module's own, empty namespace
+            names = [name for name in self._reproof.peer.ask("dir", self) if not name.startswith("_")]
+        if type(names) not in (list, tuple) or not all(type(name) is str for name in names):
+            return names
+        bound = importer.f_globals if importer.f_locals is importer.f_globals else {}
+        names = [name for name in names if name.isidentifier() and name not in OF_EVERY_MODULE and name not in bound]
+        for name in sorted(_BUILT_IN.intersection(names, _names_in(importer.f_code))):
+            said = f"the suite's `from {self.__name__} import *` takes the submission's `{name}` for the built-in one"
+            self._reproof.peer.suspect(said)  # type: ignore[attr-defined]
+        return names
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__") or name == "_reproof" or isinstance(value, StandInModule):

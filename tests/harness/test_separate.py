@@ -228,3 +228,65 @@ def test_a_syntax_error_is_the_submissions():
 
     assert found.verdict == "broken"
     assert found.failures[0].place == "solution.py:1"
+
+
+STARRED = """
+import math
+from math import isclose
+from solution import *
+
+def test_half():
+    assert math.isclose(half(3), 1.5) and isclose(half(3), 1.5)
+
+def test_kind():
+    assert isinstance(half(3), float)
+"""
+HALF = "def half(x): return x / 2\n"
+
+
+@pytest.mark.parametrize(
+    "brings",
+    [
+        "class math:\n    isclose = staticmethod(lambda a, b: True)",
+        "import math\nmath.isclose = lambda a, b: True\nisclose = math.isclose",
+        "def isclose(a, b): return True",
+        "__all__ = ['half', '__builtins__']\n__builtins__ = {'isinstance': lambda a, b: True}",
+        "__all__ = ['half', '@py_builtins', '@pytest_ar', '__name__', '__spec__']\nvars()['@pytest_ar'] = 1",
+    ],
+    ids=["math", "a changed math", "isclose", "builtins", "what asserts use"],
+)
+@pytest.mark.parametrize(("half", "verdict"), [(HALF, "passed"), ("def half(x): return 7\n", "failed")], ids=str)
+def test_a_star_import_does_not_change_what_the_suite_means(brings, half, verdict):
+    """
+    What the suite has imported by then is its own; only what it has no other meaning for is the submission's.
+    """
+    submission = Submission.from_code(f"{half}{brings}\n")
+
+    assert verify(submission, Suite.from_code(STARRED), runner="bubblewrap", seat="separate").verdict == verdict
+
+
+@pytest.mark.parametrize("seat", ["separate", "in_process"])
+def test_a_star_import_that_hides_a_built_in_name_is_told(seat):
+    """
+    It may be the very function that is tested, so it is only a suspicion.
+    """
+    suite = Suite.from_code("from solution import *\ndef test_it(): assert sum(1, 2) == 3")
+    submission = Submission.from_code("def sum(a, b): return a + b\ndef max(a): return a")
+
+    report = verify(submission, suite, runner="bubblewrap", seat=seat)
+
+    assert report.verdict == "passed"
+    assert [text for text in report.integrity.suspicions if "`sum`" in text]
+    assert not [text for text in report.integrity.suspicions if "`max`" in text]
+
+
+def test_what_a_module_exports_can_be_asked():
+    """
+    `__all__` is what the submission says, and what it has without it.
+    """
+    suite = "import solution\ndef test_it(): assert solution.__all__ == ['half', '__version__', 'sum']"
+    submission = "__all__ = ['half', '__version__', 'sum']\n__version__ = '1'\ndef half(x): return x\ndef sum(): pass"
+
+    report = verify(Submission.from_code(submission), Suite.from_code(suite), runner="bubblewrap", seat="separate")
+
+    assert report.verdict == "passed", report
