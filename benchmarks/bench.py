@@ -60,6 +60,7 @@ async def latencies(stack: contextlib.AsyncExitStack, client: Any) -> dict[str, 
             ways[f"verify, {name}, warm, freshness {freshness}"] = _warm(pool, _verify(pool))
             ways[f"verify, {name}, cases only, warm, freshness {freshness}"] = _warm(pool, _cases(pool))
             if freshness == "fork":
+                ways[f"verify, {name}, warm, freshness fork, with a session"] = _warm(pool, _sessioned(_verify(pool)))
                 ways[f"verify, {name}, warm, freshness fork, in_process"] = _warm(pool, _verify(pool, "in_process"))
                 if name == "bubblewrap":
                     ways[UNHARDENED] = _warm(pool, _unhardened(_verify(pool, "in_process")))
@@ -83,6 +84,19 @@ def _unhardened(way: Way) -> Way:
             await way(problem)
         finally:
             session.HARDENED = True
+
+    return run
+
+
+def _sessioned(way: Way) -> Way:
+    """As suites are run that are more than plain functions: with a session of pytest's around their tests."""
+
+    async def run(problem: problems.Problem) -> None:
+        session.DIRECT = False
+        try:
+            await way(problem)
+        finally:
+            session.DIRECT = True
 
     return run
 
