@@ -8,7 +8,6 @@ the judge reads as data.
 from __future__ import annotations
 
 import _thread
-import collections
 import faulthandler
 import importlib
 import io
@@ -17,6 +16,7 @@ import sys
 import types
 import warnings
 import weakref
+from _collections import deque  # type: ignore[import-not-found]
 
 from . import failures, importer, named
 from .crossing import Writer, to_json
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CAUSES = 4
 KEPT_OUTPUT = 1 << 16
 MOST_TOLD = 1000
-CONTENT_KINDS: tuple[Any, ...] = (list, dict, set, bytearray, collections.deque)
+CONTENT_KINDS: tuple[Any, ...] = (list, dict, set, bytearray, deque)
 VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.items()))
 
 

@@ -8,12 +8,11 @@ prepared for the one who cleans up, nothing happens that it could not have done 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import stat
 
 from . import privileges
-from .light import signal
+from .light import call_c, signal
 from .meter import contents, processes
 
 TYPE_CHECKING = False
@@ -112,7 +111,7 @@ def _remove_ipc(kind: str, number: int) -> None:
         _empty("/dev/mqueue")
     else:
         arguments = (number, 0, 0) if kind == "sem" else (number, 0, None)
-        getattr(ctypes.CDLL(None), _IPC[kind])(*arguments)  # IPC_RMID is 0
+        call_c(_IPC[kind], *arguments)  # IPC_RMID is 0
 
 
 def _empty(folder: str) -> None:

@@ -19,10 +19,12 @@ whatever our own writer would not have written is `Garbled`.
 
 from __future__ import annotations
 
-import collections
 import sys
 
-from . import scalars
+# All of `collections` takes longer to import than what is used of it here.
+from _collections import OrderedDict, defaultdict, deque  # type: ignore[import-not-found]
+
+from . import named, scalars
 from .light import json_reader, json_writer, to_base64
 
 TYPE_CHECKING = False
@@ -62,11 +64,12 @@ _MUTABLE: dict[Any, str] = {
     dict: "d",
     set: "s",
     bytearray: "B",
-    collections.deque: "q",
-    collections.OrderedDict: "o",
-    collections.Counter: "c",
-    collections.defaultdict: "D",
+    deque: "q",
+    OrderedDict: "o",
+    defaultdict: "D",
 }
+_COUNTER = "c"
+"""The one kind more whose class is there only where someone has imported it."""
 _IMMUTABLE: dict[Any, str] = {tuple: "t", frozenset: "f"}
 
 
@@ -135,6 +138,10 @@ class Side:
                 excess -= 1
 
 
+def _tag_of(share: Share) -> str:
+    return _MUTABLE.get(type(share.value), _COUNTER)
+
+
 def _holders(share: Share) -> int:
     return sys.getrefcount(share.value)
 
@@ -180,6 +187,8 @@ class Writer:
         encoded = encode(value) if encode is not None else None
         if encoded is not None:
             return encoded
+        if kind is getattr(sys.modules.get("collections"), "Counter", None):
+            return [self.side.share(value)]
         if kind is slice:
             return ["slice", self.cell(value.start), self.cell(value.stop), self.cell(value.step)]
         return self.side.lend(value)
@@ -208,7 +217,7 @@ class Writer:
                 if written != share.content:
                     share.content = written
                     self._told.append(share)
-                    rows.append(f'[{number},"{_MUTABLE[type(share.value)]}",{written}]')
+                    rows.append(f'[{number},"{_tag_of(share)}",{written}]')
             waiting, self.side.fresh = self.side.fresh, []  # writing one can bring up more
         return f"[{','.join(rows)}]"
 
@@ -218,10 +227,10 @@ class Writer:
             return self._cells(value)
         if kind is bytearray:
             return to_base64(bytes(value))
-        if kind is collections.deque:
+        if kind is deque:
             return [value.maxlen, self._cells(value)]
         pair = [self._cells(value.keys()), self._cells(value.values())]
-        return [*pair, self.cell(value.default_factory)] if kind is collections.defaultdict else pair
+        return [*pair, self.cell(value.default_factory)] if kind is defaultdict else pair
 
     def _cells(self, values: Iterable[Any]) -> list[Any]:
         if not self.careful and _ATOMS.issuperset(map(type, values)):
@@ -236,8 +245,8 @@ _EMPTY: dict[str, Callable[[], Any]] = {
     "d": dict,
     "s": set,
     "B": bytearray,
-    "o": collections.OrderedDict,
-    "c": collections.Counter,
+    "o": OrderedDict,
+    _COUNTER: lambda: named.known("collections", "Counter")(),
 }
 
 
@@ -273,16 +282,16 @@ class Reader:
     def _share(self, number: int, tag: Any, content: Any) -> Share:
         share = self.side.shares.get(number)
         if share is not None:
-            if _MUTABLE[type(share.value)] != tag:
+            if _tag_of(share) != tag:
                 raise Garbled(f"the shared container {number} is not of kind {tag!r}")
             return share
         if number % 2 == self.side.next_number % 2:
             raise Garbled(f"there is no shared container {number}")
         if tag == "q":
             most = _checked(content, list, 2)[0]
-            return self.side.keep(number, collections.deque(maxlen=None if most is None else _checked(most, int)))
+            return self.side.keep(number, deque(maxlen=None if most is None else _checked(most, int)))
         if tag == "D":
-            return self.side.keep(number, collections.defaultdict(self._factory(_checked(content, list, 3)[2])))
+            return self.side.keep(number, defaultdict(self._factory(_checked(content, list, 3)[2])))
         if type(tag) is not str or tag not in _EMPTY:
             raise Garbled(f"an unknown kind of container: {tag!r}")
         return self.side.keep(number, _EMPTY[tag]())

@@ -6,7 +6,6 @@ other side has a type with just those special methods that the object's own type
 
 from __future__ import annotations
 
-import copy
 import math
 import operator
 
@@ -30,6 +29,18 @@ def _exit(manager: Any, kind: Any, exc: Any) -> Any:
 
 def _aexit(manager: Any, kind: Any, exc: Any) -> Any:
     return type(manager).__aexit__(manager, kind, exc, getattr(exc, "__traceback__", None))
+
+
+def _copy(value: Any) -> Any:
+    import copy
+
+    return copy.copy(value)
+
+
+def _deepcopy(value: Any) -> Any:
+    import copy
+
+    return copy.deepcopy(value)
 
 
 _BINARY = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor")
@@ -70,8 +81,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "pos": operator.pos,
     "invert": operator.invert,
     "divmod": divmod,
-    "copy": copy.copy,
-    "deepcopy": copy.deepcopy,
+    "copy": _copy,
+    "deepcopy": _deepcopy,
     "enter": _special("__enter__"),
     "exit": _exit,
     "aiter": _special("__aiter__"),

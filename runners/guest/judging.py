@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import _thread
 import builtins
-import ctypes
 import importlib.machinery
 import io
 import operator
 import os
-import random
 import sys
 import types
 import warnings
@@ -173,7 +171,7 @@ class Connection(Peer):
 
     def _pin(self) -> None:
         try:
-            cpu = ctypes.CDLL(None).sched_getcpu()
+            cpu = light.call_c("sched_getcpu")
             os.sched_setaffinity(0, {cpu})
         except (AttributeError, OSError):
             return
@@ -344,12 +342,13 @@ ITERATORS = (
     *{type(iter(kind())) for kind in (list, tuple, dict, set, str, bytes)},
     *(map, filter, zip, enumerate, reversed),
 )
-TOOLS = (io.IOBase, random.Random, memoryview, _thread.LockType, _thread.RLock)
+TOOLS = (io.IOBase, memoryview, _thread.LockType, _thread.RLock)
 """Objects of the standard library that tests hand in to be used, and that lead nowhere else."""
 OTHERS = {
     "functools": ("partial",),
     "array": ("array",),
     "queue": ("Queue",),
+    "random": ("Random",),
     "re": ("Pattern", "Match"),
     "threading": ("Event", "Condition"),
 }

@@ -1,11 +1,12 @@
-"""Parts of `json`, `signal`, `socket` and `base64` that are written in C, without the rest of these modules.
+"""Parts of `json`, `signal`, `socket`, `base64` and `ctypes` that are written in C, without the rest of these modules.
 
-The rest is Python that imports `re` and `enum`, which would take longer than a small job, in
-every new sandbox.
+The rest is Python that imports `re` and `enum`, or defines a type for everything, which would
+take longer than a small job, in every new sandbox.
 """
 
 from __future__ import annotations
 
+import _ctypes
 import _signal as signal  # type: ignore[import-not-found]
 import _socket
 import binascii
@@ -22,7 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import Any
 
-__all__ = ["adopt", "from_base64", "json_reader", "json_writer", "pair", "receive", "send", "signal", "to_base64"]
+__all__ = [
+    "adopt",
+    "call_c",
+    "from_base64",
+    "json_reader",
+    "json_writer",
+    "pair",
+    "pointer_to",
+    "receive",
+    "send",
+    "signal",
+    "to_base64",
+]
 
 # --- JSON -----------------------------------------------------------------------
 
@@ -96,6 +109,27 @@ def from_base64(text: str) -> bytes:
     if to_base64(data) != text:
         raise ValueError("this is not base64")
     return data
+
+
+# --- the C library ------------------------------------------------------------------
+
+
+class _Text(_ctypes._SimpleCData):  # type: ignore[type-arg]
+    _type_ = "z"
+
+
+_library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # what is loaded already
+
+
+def call_c(name: str, *arguments: int | bytes | None) -> int:
+    """Call a function that takes ints and pointers; bytes are passed as a pointer to them."""
+    result: int = _ctypes.call_function(_ctypes.dlsym(_library, name), arguments)
+    return result
+
+
+def pointer_to(data: bytes) -> bytes:
+    """Their address, as a structure holds it. Good for as long as they are."""
+    return bytes(memoryview(_Text(data)))
 
 
 # --- descriptors over a socket ------------------------------------------------------

@@ -5,10 +5,11 @@ Before the first line of candidate code it has limits, another user id, no right
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import struct
+
+from .light import call_c, pointer_to
 
 TYPE_CHECKING = False
 
@@ -22,13 +23,10 @@ PR_SET_NO_NEW_PRIVS = 38
 SECCOMP_MODE_FILTER = 2
 
 
-_libc = ctypes.CDLL(None)
-
-
 def watch_over() -> None:
     """Be one that sees everything end and that nobody sees into, whatever user id it has."""
-    _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    call_c("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
+    call_c("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 class acting_as:
@@ -65,10 +63,10 @@ def give_up(limits: dict[str, Any], settings: dict[str, Any], uid: int | None, *
         os.setresuid(uid, uid, uid)
     _limit(limits, settings["cgroup"])
     if not trusted:
-        _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self is its own again
+        call_c("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)  # its own /proc/self is its own again
     if settings["private"]:
         # version 3, this process; effective, permitted and inheritable: none
-        _libc.capset(struct.pack("=Ii", 0x20080522, 0), bytes(24))
+        call_c("capset", struct.pack("=Ii", 0x20080522, 0), bytes(24))
     os.umask(0o022)
 
 
@@ -129,13 +127,10 @@ _NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 
 def refuse_calls(settings: dict[str, Any]) -> None:
     """Of a zygote, and so of all its children: gain nothing by starting a program, and call nothing of these."""
-    _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    program = _FILTER
-    if not program or not settings["private"]:
-        return
-    code = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
-    _libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.c_char_p(header), 0, 0)
+    call_c("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if _FILTER and settings["private"]:
+        program = struct.pack("HxxxxxxP", len(_FILTER) // 8, 0)[:-8] + pointer_to(_FILTER)
+        call_c("prctl", PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0)
 
 
 def _program(calls: Any) -> bytes:

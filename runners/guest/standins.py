@@ -15,12 +15,12 @@ tuple is a tuple, and an `IntEnum` member an int).
 from __future__ import annotations
 
 import builtins
-import collections
 import operator
 import sys
 import types
 import weakref
-from collections.abc import Mapping
+from _collections import deque  # type: ignore[import-not-found]
+from _collections_abc import Mapping
 
 from . import named
 from .crossing import Garbled
@@ -365,7 +365,7 @@ def _is_plain(kind: type[Any], computed_from: type[Any]) -> bool:
     return named.value_type(kind) is not None or getattr(kind, "_reproof_content", False)
 
 
-CONTAINERS: dict[Any, type[Any]] = {kind.__name__: kind for kind in (list, dict, set, bytearray, collections.deque)}
+CONTAINERS: dict[Any, type[Any]] = {kind.__name__: kind for kind in (list, dict, set, bytearray, deque)}
 _SCALARS = (int, float, complex, str, bytes, frozenset)
 
 

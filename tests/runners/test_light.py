@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import ctypes
 import importlib
 import json
 import math
 import os
+import struct
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -185,3 +187,23 @@ def test_a_descriptor_can_be_adopted():
     assert light.receive(adopted, 64, 1) == (b"hello", [])
     one.close()
     adopted.close()
+
+
+def test_the_c_library_can_be_called():
+    """
+    With numbers, and with bytes, of which it gets a pointer.
+    """
+    assert light.call_c("atoi", b"12 rest") == 12
+    assert light.call_c("getpid") == os.getpid()
+    with pytest.raises(OSError, match="no_such_function"):
+        light.call_c("no_such_function")
+
+
+def test_a_structure_can_hold_a_pointer():
+    """
+    It leads to the bytes themselves.
+    """
+    text = b"a text that stays"
+    (address,) = struct.unpack("P", light.pointer_to(text))
+
+    assert ctypes.string_at(address, len(text)) == text
