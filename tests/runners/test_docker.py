@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import textwrap
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, suppress
@@ -269,6 +270,40 @@ async def test_cancelling_while_it_starts_leaves_nothing(runner: DockerRunner, c
         await using
 
     assert ours(client) == []
+
+
+def endings(client: Any, since: int, container: str) -> list[str]:
+    """What the engine says of how a container that is gone has ended."""
+    filters = {"container": container, "event": ["kill", "die", "destroy"]}
+    with closing(client.api.events(since=since, until=str(time.time()), filters=filters, decode=True)) as told:
+        return [event["Action"] for event in told]
+
+
+async def test_a_guest_that_can_leave_is_not_killed(runner: DockerRunner, client: Any) -> None:
+    """
+    To kill a container costs the engine a program more than to see it end.
+    """
+    since = int(time.time())
+    async with session.open_guest(runner, ENVIRONMENT, LIMITS):
+        (container,) = ours(client)
+
+    assert endings(client, since, container) == ["die", "destroy"]
+
+
+async def test_a_guest_that_does_not_leave_is_killed(
+    runner: DockerRunner, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    One that has spoken, and then does not hear that its host has gone.
+    """
+    monkeypatch.setattr("runners.docker.LEAVING_SECONDS", 0.1)
+    since = int(time.time())
+    async with runner.open(ENVIRONMENT, LIMITS) as sandbox:
+        await sandbox.write(program("import time; print('here', flush=True); time.sleep(3600)"))
+        await sandbox.read()
+        (container,) = ours(client)
+
+    assert endings(client, since, container) == ["kill", "die", "destroy"]
 
 
 async def test_an_error_of_the_caller_leaves_nothing(runner: DockerRunner, client: Any) -> None:
