@@ -7,6 +7,7 @@ which an impossible twin can be made (see `canaries`): one whose expected value 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 
 TYPE_CHECKING = False
@@ -22,6 +23,8 @@ LONGEST = 40
 """Statements of a test of which a twin is made: it has to be cheap."""
 LOOKED_AT = 8
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+_SLOW = re.compile(rb"\b(yield|await|sleep)\b")
 _SAFE_CALLS = frozenset(("str", "len", "sorted", "set", "list", "tuple", "dict", "int", "float", "repr", "approx"))
 
 
@@ -164,7 +167,7 @@ class Blueprint:
         chance.shuffle(names)
         for name in names[:LOOKED_AT]:
             node = self.functions[name]
-            if _is_cheap(node):
+            if self._is_cheap(node):
                 for parameter in _parameters(node):
                     if _only_expected(node, parameter):
                         yield Twin(name, parameter=parameter)
@@ -178,8 +181,17 @@ class Blueprint:
             call = statement.value if isinstance(statement, ast.Expr) else None
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in self.plain:
                 helper = self.functions[call.func.id]
-                if _is_cheap(helper) and helper is not node:
+                if helper is not node and self._is_cheap(helper):
                     yield helper.name
+
+    def _is_cheap(self, node: ast.FunctionDef) -> bool:
+        """Straight through: what stands at its top is reached, once, and soon."""
+        if any(isinstance(part, ast.Return) for part in node.body):
+            return False
+        inner = list(itertools.islice(_statements(node), LONGEST + 1))
+        if len(inner) > LONGEST or any(isinstance(part, (ast.For, ast.While, ast.Global)) for part in inner):
+            return False
+        return not _SLOW.search(self.source) or not any(map(_is_slow, ast.walk(node)))
 
 
 def _is_text(node: ast.stmt) -> bool:
@@ -216,16 +228,17 @@ def _collects(node: ast.ClassDef) -> bool:
     return node.name.startswith("Test") and plain and names.isdisjoint(("__init__", "__new__"))
 
 
-def _is_cheap(node: ast.FunctionDef) -> bool:
-    """Straight through: what stands at its top is reached, once, and soon."""
-    inner = list(ast.walk(node))
-    if len([part for part in inner if isinstance(part, ast.stmt)]) > LONGEST:
-        return False
-    if any(isinstance(part, (ast.For, ast.While, ast.Yield, ast.YieldFrom, ast.Global, ast.Await)) for part in inner):
-        return False
-    if any(isinstance(part, ast.Return) for part in node.body):
-        return False
-    return not any(isinstance(part, ast.Attribute) and part.attr == "sleep" for part in inner)
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """It, if it is one, and all inside of it; to walk through every expression, too, takes ten times as long."""
+    if isinstance(node, ast.stmt):
+        yield node
+    for name in _BLOCKS:
+        for part in getattr(node, name, ()):
+            yield from _statements(part)
+
+
+def _is_slow(node: ast.AST) -> bool:
+    return isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)) or getattr(node, "attr", "") == "sleep"
 
 
 def _impossible(node: ast.FunctionDef) -> Iterator[int]:

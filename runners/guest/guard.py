@@ -20,7 +20,7 @@ import types
 
 import pytest
 
-from . import blueprint, canaries, child, importer, inventory, pristine, served, watch
+from . import assembly, blueprint, canaries, child, importer, inventory, pristine, served, watch
 from .installed import has_other_plugins
 
 TYPE_CHECKING = False
@@ -40,14 +40,9 @@ _OWN_HOOKS = (
     *("pytest_sessionstart", "pytest_report_header", "pytest_make_parametrize_id"),
 )
 """Hooks that a suite may have without noticing that there are canaries."""
-_WATCHED_HOOKS = (
-    *("pytest_runtest_protocol", "pytest_runtest_setup", "pytest_runtest_call", "pytest_runtest_teardown"),
-    *("pytest_pyfunc_call", "pytest_runtest_makereport", "pytest_runtest_logreport", "pytest_fixture_setup"),
-    *("pytest_runtestloop", "pytest_collection_modifyitems", "pytest_pycollect_makeitem", "pytest_generate_tests"),
-    *("pytest_assertrepr_compare", "pytest_sessionfinish", "pytest_runtest_logstart", "pytest_runtest_logfinish"),
-)
-"""Hooks by which one can decide what becomes of a test."""
 _BUILT_IN = frozenset(vars(builtins))
+_OF_ITEMS = frozenset(("runtest", "setup", "teardown", "repr_failure", "ihook"))
+"""What a test's class says, and no test for itself."""
 _ALWAYS = ("_pytest", "pluggy", "pytest", "builtins", "os", "re", "reproof_guest")
 _DECIDING = ("pytest_plugins", "__test__", "pytestmark")
 """Names of a test module by which pytest decides what to run."""
@@ -135,7 +130,7 @@ class Guard:
         self._plans: dict[str, canaries.Plan] = {}
         self._blueprints: dict[str, blueprint.Blueprint] = {}
         self._told: set[str] = set()
-        self._hooks: dict[str, Any] = {}
+        self._assembly: assembly.Assembly | None = None
         self._items: list[pytest.Item] = []
         self._moments: set[str] = set()
         self._marked: set[str] = set()
@@ -270,7 +265,7 @@ class Guard:
     def _finds_hooks(self, config: pytest.Config) -> bool:
         for plugin in config.pluginmanager.get_plugins():
             if self._owner(plugin) == "suite":
-                named = [name for name in vars(plugin) if name.startswith("pytest_")]
+                named = [name for name in dir(plugin) if name.startswith("pytest_")]
                 if any(name not in (*_OWN_HOOKS, "pytest_plugins") for name in named):
                     return True
         return False
@@ -282,22 +277,7 @@ class Guard:
 
     def remember(self, session: pytest.Session) -> None:
         """How pytest's own objects are put together, before any test module is imported."""
-        config = session.config
-        self._hooks = dict(vars(config.hook))
-        self._functions = {id(impl): (impl, impl.function) for impl in self._implementations()}
-        self._parts = [
-            (session, "config", config),
-            (config, "hook", config.hook),
-            (config, "pluginmanager", config.pluginmanager),
-            (config.pluginmanager, "_inner_hookexec", config.pluginmanager._inner_hookexec),
-        ]
-        self._classes = [(part, type(part)) for part in (session, config, config.pluginmanager, config.hook)]
-        self._session = session
-
-    def _implementations(self) -> Iterator[Any]:
-        for name in _WATCHED_HOOKS:
-            if name in self._hooks:
-                yield from self._hooks[name].get_hookimpls()
+        self._assembly = assembly.of(session)
 
     def look(self, when: str) -> None:
         """Compare with what was. Called at moments when no fixture of the suite's is active."""
@@ -311,8 +291,12 @@ class Guard:
     def _look(self, when: str) -> None:
         for change in self._pristine.changes(self._is_used, self.watch.raw):
             self._changed(change, when)
-        if self._hooks:
-            self._look_at_objects(when)
+        if self._assembly is not None:
+            for what in self._assembly.changes(self._submitted, b"pytest_plugins" in self._text):
+                self._find(f"the submission {what} ({when})")
+        for item in self._items:
+            for name in vars(item).keys() & _OF_ITEMS:
+                self._find(f"the submission replaced `{name}` of the test {item.nodeid} ({when})")
         for path, found in self._blueprints.items():
             self._look_at_module(path, found, when)
         for kept_class in self._classes_used.values():
@@ -355,40 +339,10 @@ class Guard:
         place = self._submitted(now)
         if place is None and (self._is_known(now) or _sets(self._text, name)):
             return
-        if name in inventory.OF_TESTS and has_other_plugins(self._session.config):
+        if name in inventory.OF_TESTS and self._assembly and has_other_plugins(self._assembly.session.config):
             return
         said = f"the submission {what}" + (f", {place}" if place else "") + f" ({when})"
         (self._find if proof else self._suspect)(said)
-
-    def _look_at_objects(self, when: str) -> None:
-        for owner, name, before in self._parts:
-            if getattr(owner, name, None) is not before:
-                self._find(f"the submission replaced `{name}` of pytest's {type(owner).__name__} ({when})")
-        for part, kind in self._classes:
-            if type(part) is not kind:
-                self._find(f"the submission gave pytest's {kind.__name__} another class ({when})")
-            own = [name for name in vars(part) if isinstance(getattr(kind, name, None), types.FunctionType)]
-            for name in own:
-                self._find(f"the submission replaced `{name}` of pytest's {kind.__name__} ({when})")
-        hooks = vars(self._session.config.hook)
-        for name, caller in self._hooks.items():
-            if hooks.get(name) is not caller:
-                self._find(f"the submission replaced pytest's hook `{name}` ({when})")
-        for impl in self._implementations():
-            known = self._functions.get(id(impl))
-            if known is not None and known[1] is not impl.function:
-                self._find(f"the submission replaced an implementation of {impl.function.__name__} ({when})")
-            elif known is None and b"pytest_plugins" not in self._text:
-                self._new_hook(impl)
-        for item in self._items:
-            for name in ("runtest", "setup", "teardown", "repr_failure", "ihook"):
-                if name in vars(item):
-                    self._find(f"the submission replaced `{name}` of the test {item.nodeid} ({when})")
-
-    def _new_hook(self, impl: Any) -> None:
-        place = self._submitted(impl.function)
-        if place is not None:
-            self._find(f"the submission answers pytest's hook {impl.function.__name__}, {place}")
 
     # --- what was found equal -------------------------------------------------
 
@@ -564,7 +518,10 @@ class Guard:
 
     def _owner(self, thing: Any) -> str:
         """`suite`, `submission` or `library`, by the file that a module, or a class, comes from."""
-        module = thing if isinstance(thing, types.ModuleType) else sys.modules.get(type(thing).__module__)
+        name = thing.__name__ if isinstance(thing, types.ModuleType) else type(thing).__module__
+        if name.partition(".")[0] in pristine.JUDGES:
+            return "library"
+        module = thing if isinstance(thing, types.ModuleType) else sys.modules.get(name)
         return self._describe.owner(getattr(module, "__file__", None) or "<unknown>")
 
     def _submitted(self, value: Any) -> str | None:

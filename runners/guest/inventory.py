@@ -14,7 +14,7 @@ import types
 import pytest
 from _pytest import fixtures
 
-from . import blueprint
+from . import blueprint, pristine
 
 TYPE_CHECKING = False
 
@@ -182,7 +182,7 @@ class Inventory:
                     yield self._named(f"{kind.__name__}.{name}", space[name])
         for item, function, params in self._tests:
             spec = getattr(item, "callspec", None)
-            if spec is not None and not _identical(tuple(spec.params.values()), params):
+            if spec is not None and not _are(tuple(spec.params.values()), params):
                 yield "callspec", f"the parameters of {item.nodeid}", None
             if vars(item).get("_obj") is not None and _function_of(item) is not function:
                 yield "obj", f"the function of {item.nodeid}", _function_of(item)
@@ -190,7 +190,7 @@ class Inventory:
             handle, now = _hypothesis_of(function)
             if getattr(handle, "inner_test", None) is not inner:
                 yield "inner_test", f"what Hypothesis runs as {function.__name__}", getattr(handle, "inner_test", None)
-            if now is not settings or not _identical(_values(now), values):
+            if now is not settings or not pristine.identical(_values(now), values):
                 yield "settings", f"the settings of {function.__name__} in {self._path}", None
 
 
@@ -226,8 +226,8 @@ def _values(settings: Any) -> tuple[Any, ...]:
     return tuple(getattr(settings, name, None) for name in ("max_examples", "phases", "suppress_health_check"))
 
 
-def _identical(now: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
-    return len(now) == len(before) and all(one is other for one, other in zip(now, before))  # noqa: B905  # 3.9
+def _are(now: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
+    return len(now) == len(before) and pristine.identical(now, before)
 
 
 def _name(mark: ast.expr) -> str:

@@ -22,7 +22,7 @@ import types
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
 JUDGES = ("_pytest", "pluggy", "pytest", "unittest", "hypothesis", "_hypothesis_pytestplugin", "reproof_guest")
@@ -119,7 +119,7 @@ class Kept:
         return self._version is not None and self._version.value == self._was
 
     def is_as_it_was(self) -> bool:
-        return _all(_map(_is, _map(self.get, self.names), self.values))
+        return identical(_map(self.get, self.names), self.values)
 
     def changes(self) -> Iterator[Change]:
         if not self.is_as_it_was():
@@ -219,6 +219,11 @@ def has_wrong_patterns() -> bool:
     """Whether `re` has anything under another pattern than it was made of: `pytest.raises(match=...)` would take it."""
     known = [*getattr(re, "_cache", {}).items(), *getattr(re, "_cache2", {}).items()]
     return any(key[1] != made.pattern for key, made in known)
+
+
+def identical(now: Iterable[Any], before: Iterable[Any]) -> bool:
+    """Whether each of as many is what it was."""
+    return _all(_map(_is, now, before))
 
 
 def code_of(value: Any) -> types.CodeType | None:

@@ -19,7 +19,7 @@ from _pytest.config.findpaths import load_config_dict_from_file
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from _pytest.main import _main
 
-from . import child, failures, importer, plugin, pristine, served, watch
+from . import assembly, child, failures, importer, plugin, pristine, served, watch
 from .child import TestClock
 from .guard import Guard
 from .installed import has_other_plugins
@@ -136,8 +136,9 @@ def _go_on(session: pytest.Session) -> int:
         session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
     finally:
         os.chdir(session.startpath)
-        # It would write a folder of files for the next run in this workspace, and there is none.
-        config.pluginmanager.unregister(name="nfplugin")
+        for name in ("lfplugin", "nfplugin"):
+            # They would write a folder of files for the next run in this workspace, and there is none.
+            config.pluginmanager.unregister(name=name)
         config.hook.pytest_sessionfinish(session=session, exitstatus=session.exitstatus)
         config._ensure_unconfigure()
     return int(session.exitstatus)
@@ -175,6 +176,7 @@ def prepare(workspace: str, temporary: str) -> pytest.Session | None:
         session = begin(workspace)
         if session is not None:
             pristine.kept = pristine.Pristine()
+            assembly.kept = assembly.Assembly(session)
     except Exception:
         return None
     finally:
