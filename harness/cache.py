@@ -10,10 +10,12 @@ import contextlib
 import hashlib
 import json
 import os
+import platform
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from runners import interpreter
 from runners.contract import Job
 from runners.guest import values
 
@@ -62,13 +64,17 @@ class VerdictCache:
 
 
 def key_of(submission: Submission, suite: Suite, job: Job, runner: str, version: str) -> str:
-    """Submission, suite with what it expects, environment, limits, seed, runner and our own version."""
+    """Submission, suite with what it expects, environment, limits, seed, runner and all versions.
+
+    Of an image only the name counts: who gives one name to another image gets the verdicts of the first.
+    """
     digest = hashlib.sha256()
     for part in (
         {path: hashlib.sha256(data).hexdigest() for path, data in submission.files.items()},
         {path: hashlib.sha256(data).hexdigest() for path, data in suite.files.items()},
         [_stable(case) for case in suite.cases],
         [job.workers, job.options, job.seed, job.seat, runner, version],
+        [platform.python_version(), interpreter.packages()],
         job.environment.model_dump(),
         job.limits.model_dump(),
     ):

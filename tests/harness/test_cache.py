@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from harness import Case, Environment, Limits, Report, Runner, Submission, Suite, VerdictCache, verify, verify_many
 from harness.cli import main
+from runners import interpreter
 
 LIMITS = Limits(memory_mb=256, processes=48, disk_mb=32)
 SUITE = Suite.from_code("from solution import f\ndef test(): assert f() == 1")
@@ -143,6 +145,21 @@ def test_the_same_job_is_the_same_in_every_process():
     }
 
     assert len(keys) == 1
+
+
+@pytest.mark.parametrize("version", ["python", "pytest"])
+def test_a_verdict_is_not_for_another_python_or_pytest(version, check, monkeypatch):
+    """
+    What they make of a suite may be something else: an upgrade asks again.
+    """
+    check()
+    if version == "python":
+        monkeypatch.setattr(platform, "python_version", lambda: "3.99.0")
+    else:
+        monkeypatch.setattr(interpreter, "packages", lambda: {"pytest": "99.0"})
+    report = check()
+
+    assert not report.cached
 
 
 FLAKY = """
