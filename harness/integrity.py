@@ -31,6 +31,8 @@ class Watcher:
         self._became: dict[str, str] = {}
         self._placed: set[str] = set()
         self._twins: set[str] = set()
+        self._collected: list[str] = []
+        self._started: list[str] = []
         self._begun = False
         self._looks = 0
 
@@ -50,8 +52,16 @@ class Watcher:
     def is_canary(self, nodeid: str) -> bool:
         return _base(nodeid) in self._must
 
-    def place(self, nodeid: str) -> None:
-        self._placed.add(nodeid)
+    def collect(self, nodeid: str) -> bool:
+        """Whether it is one of the suite's tests, in the order in which they will run."""
+        if self.is_canary(nodeid):
+            self._placed.add(nodeid)
+            return False
+        self._collected.append(nodeid)
+        return True
+
+    def start(self, nodeid: str) -> None:
+        self._started.append(nodeid)
 
     def phase(self, event: Event) -> None:
         nodeid, outcome = str(event["id"]), str(event["outcome"])
@@ -63,7 +73,7 @@ class Watcher:
     def restart(self) -> None:
         """Another process runs the rest, with canaries of its own."""
         self._judge_canaries(all_ran=False)
-        for kept in (self._must, self._became, self._placed, self._twins):
+        for kept in (self._must, self._became, self._placed, self._twins, self._collected, self._started):
             kept.clear()
 
     def conclude(self, seat: Seat, all_ran: bool) -> Integrity:
@@ -92,6 +102,8 @@ class Watcher:
         silent = self._placed - set(self._became)
         if all_ran and silent:
             self.findings.append(f"{len(silent)} of {len(self._placed)} canary tests were never reported")
+        if all_ran and self._started != self._collected:  # where there are canaries, no plugin of the suite's has a say
+            self.findings.append("the tests did not run once each, in the order in which they were collected")
 
 
 def _base(nodeid: str) -> str:

@@ -194,10 +194,8 @@ class _Record:
 
     def _on_collected(self, event: Event) -> None:
         for nodeid in event["ids"]:
-            if self.watcher.is_canary(str(nodeid)):
-                self.watcher.place(str(nodeid))
-                continue
-            self.tests.setdefault(str(nodeid), TestResult(nodeid=str(nodeid), outcome="not_run"))
+            if self.watcher.collect(str(nodeid)):
+                self.tests.setdefault(str(nodeid), TestResult(nodeid=str(nodeid), outcome="not_run"))
 
     def _on_deselected(self, event: Event) -> None:
         self.notes.append(f"{event['count']} tests were deselected by the suite's options")
@@ -205,6 +203,7 @@ class _Record:
     def _on_start(self, event: Event) -> None:
         self.running = self.last = str(event["id"])
         self.started += 1
+        self.watcher.start(self.running)
 
     def _on_stop(self, event: Event) -> None:
         self.running = None

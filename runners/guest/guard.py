@@ -76,7 +76,7 @@ def _meaning(module: str, attribute: str, bring: bool) -> Any:
 def _sets(text: bytes, name: str) -> bool:
     """Whether a suite may set such a name itself, in a module, a class or an object."""
     return bool(
-        re.search(rb"\b(setattr|patch\w*|monkeypatch|globals|__dict__|exec)\b|\.%b\s*=[^=]" % name.encode(), text)
+        re.search(rb"\b(setattr|patch\w*|monkeypatch|globals|vars|__dict__|exec)\b|\.%b\s*=[^=]" % name.encode(), text)
     )
 
 
@@ -337,7 +337,7 @@ class Guard:
     def _differs(self, name: str, what: str, now: Any, when: str, proof: bool = True) -> None:
         """Something that the suite relies on is another, and neither the suite nor a library has done it."""
         place = self._submitted(now)
-        if place is None and (self._is_known(now) or _sets(self._text, name)):
+        if place is None and (self._is_librarys(now) or _sets(self._text, name)):
             return
         if name in inventory.OF_TESTS and self._assembly and has_other_plugins(self._assembly.session.config):
             return
@@ -486,6 +486,13 @@ class Guard:
             self._moments.discard(item.nodeid)
             self.look("between two tests")
 
+    def before_call(self, item: pytest.Item) -> None:
+        """What is called has to be the test that was collected, with its parameters."""
+        if isinstance(item, pytest.Function):
+            for kept in self._inventories:
+                for name, what, now in kept.changes_of(item):
+                    self._differs(name, f"changed {what}", now, "when it was called")
+
     def end(self) -> dict[str, int]:
         """The last word, after pytest has finished; what is to stand in the event that says so."""
         for path in self.suite.altered():
@@ -541,8 +548,13 @@ class Guard:
             return self._describe.relative(str(space["__file__"]))
         return None
 
+    def _is_librarys(self, value: Any) -> bool:
+        """Whether a library's code made it. The suite's own in another place may be a trick: one test for another."""
+        code = pristine.code_of(value)
+        return code is not None and self._is_known(value) and self._describe.relative(code.co_filename) is None
+
     def _is_known(self, value: Any) -> bool:
-        """Whether a library's code made it, and so no one's trick."""
+        """Whether the suite or a library made it, and so no one's trick."""
         code = pristine.code_of(value)
         return code is not None and not code.co_filename.startswith("<") and self._submitted(value) is None
 

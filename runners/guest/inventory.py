@@ -33,7 +33,7 @@ XUNIT = {
     *("setUpModule", "tearDownModule", "load_tests"),
 }
 """Names of a module by which pytest and unittest do something before and after its tests."""
-OF_TESTS = ("callspec", "obj", "inner_test", "settings")
+OF_TESTS = ("callspec", "funcargs", "obj", "inner_test", "settings")
 """What plugins may change of a test."""
 _FIXTURE: Any = getattr(fixtures, "FixtureFunctionDefinition", ())
 _UNITTEST = ("__unittest_skip__", "__unittest_expecting_failure__")
@@ -59,7 +59,7 @@ class Inventory:
         self._codes, self._compiled = _inside(code), code is not None
         self._kept: dict[str, Any] = {}
         self._members: list[tuple[type[Any], dict[str, Any]]] = []
-        self._tests: list[tuple[Any, Any, tuple[Any, ...]]] = []
+        self._tests: dict[int, tuple[pytest.Function, Any, tuple[Any, ...], list[tuple[int, str]]]] = {}
         self._settings: list[tuple[Any, Any, Any, tuple[Any, ...]]] = []
 
     # --- as the source says -------------------------------------------------
@@ -158,13 +158,24 @@ class Inventory:
                 self._members.append((kind, own))
         for item in items:
             if isinstance(item, pytest.Function):
-                function = _function_of(item)
-                params = tuple(item.callspec.params.values()) if hasattr(item, "callspec") else ()
-                self._tests.append((item, function, params))
-        for function in {id(test[1]): test[1] for test in self._tests}.values():
+                self._tests[id(item)] = (item, _function_of(item), _parameters_of(item), _given(item))
+        for function in {id(test[1]): test[1] for test in self._tests.values()}.values():
             handle, settings = _hypothesis_of(function)
             if handle is not None:
                 self._settings.append((function, handle.inner_test, settings, _values(settings)))
+
+    def changes_of(self, item: pytest.Function) -> Iterator[Amiss]:
+        """What of a test is another now. Asked when it is about to be called, too: it may be put back later."""
+        if id(item) not in self._tests:
+            return
+        _, function, params, given = self._tests[id(item)]
+        if params and not _are(_parameters_of(item), params):
+            yield "callspec", f"the parameters of {item.nodeid}", None
+        arguments = item.funcargs
+        if arguments and any(arguments.get(name) is not params[index] for index, name in given):
+            yield "funcargs", f"the arguments of {item.nodeid}", None
+        if _function_of(item) is not function:
+            yield "obj", f"the function of {item.nodeid}", _function_of(item)
 
     def changes(self) -> Iterator[Amiss]:
         """What is another now."""
@@ -180,12 +191,9 @@ class Inventory:
             for name in set(space) - set(own):
                 if isinstance(space[name], _MEMBERS) and self._submitted(space[name]):
                     yield self._named(f"{kind.__name__}.{name}", space[name])
-        for item, function, params in self._tests:
-            spec = getattr(item, "callspec", None)
-            if spec is not None and not _are(tuple(spec.params.values()), params):
-                yield "callspec", f"the parameters of {item.nodeid}", None
-            if vars(item).get("_obj") is not None and _function_of(item) is not function:
-                yield "obj", f"the function of {item.nodeid}", _function_of(item)
+        for item, *_ in self._tests.values():
+            if vars(item).get("_obj") is not None:
+                yield from self.changes_of(item)
         for function, inner, settings, values in self._settings:
             handle, now = _hypothesis_of(function)
             if getattr(handle, "inner_test", None) is not inner:
@@ -214,6 +222,22 @@ def _builtins_of(function: types.FunctionType) -> Any:
 
 def _function_of(item: pytest.Function) -> Any:
     return getattr(item.obj, "__func__", item.obj)
+
+
+def _parameters_of(item: pytest.Function) -> tuple[Any, ...]:
+    return tuple(item.callspec.params.values()) if hasattr(item, "callspec") else ()
+
+
+def _given(item: pytest.Function) -> list[tuple[int, str]]:
+    """Which of its parameters are arguments as they are, and do not go to a fixture: their places and names."""
+    definitions = item._fixtureinfo.name2fixturedefs
+    names = enumerate(item.callspec.params) if hasattr(item, "callspec") else ()
+    return [(index, name) for index, name in names if _hands_on(definitions.get(name))]
+
+
+def _hands_on(definitions: Any) -> bool:
+    """Whether it is the fixture that pytest makes of a parameter."""
+    return bool(definitions) and getattr(definitions[-1].func, "__name__", "") == "get_direct_param_fixture_func"
 
 
 def _hypothesis_of(function: Any) -> tuple[Any, Any]:

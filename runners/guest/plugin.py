@@ -367,6 +367,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    if listener.guard is not None:
+        listener.guard.before_call(item)
     result = yield
     if listener.watch is not None:
         listener.watch.check(item.nodeid)

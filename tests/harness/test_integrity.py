@@ -239,6 +239,34 @@ def test_a_test_that_was_taken_away_is_missed(pool):
     assert report.verdict == "tampered", report
 
 
+def test_tests_run_in_the_order_in_which_they_were_collected(pool):
+    """
+    Whoever changes it while they run has found the list of what is still to come.
+    """
+    swaps = (
+        "import sys\n"
+        "def add(a, b):\n"
+        "    frame = sys._getframe()\n"
+        "    while frame is not None:\n"
+        "        items = getattr(frame.f_locals.get('session'), 'items', [])\n"
+        "        last = [index for index, item in enumerate(items) if item.name in ('test_two', 'test_three')]\n"
+        "        if a == 1 and last:\n"
+        "            items[last[0]], items[last[1]] = items[last[1]], items[last[0]]\n"
+        "        frame = frame.f_back\n"
+        "    return a + b\n"
+    )
+    suite = Suite.from_code(
+        "from solution import add\n"
+        "def test_one(): assert add(1, 2) == 3\n"
+        "def test_two(): assert add(2, 2) == 4\n"
+        "def test_three(): assert add(2, 3) == 5\n"
+    )
+    report = run(pool, swaps, suite)
+
+    assert report.verdict == "tampered"
+    assert report.reason == "the tests did not run once each, in the order in which they were collected"
+
+
 def test_a_mark_that_came_later_excuses_nothing(pool):
     """
     A suite that skips a test here and there has not said that the others may fail.
