@@ -235,6 +235,7 @@ async def _source(
         preload=freshness == "fork",
         on_taken=metrics.pool_taken,
     )
+    metrics.pool_opened(pool)
     return await stack.enter_async_context(pool)
 
 

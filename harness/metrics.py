@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server, write_to_textfile
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server, write_to_textfile
 
 if TYPE_CHECKING:
+    from runners.pool import Pool
+
     from .models import Report
 
-__all__ = ["REGISTRY", "pool_taken", "record", "serve", "write"]
+__all__ = ["REGISTRY", "pool_opened", "pool_taken", "record", "serve", "write"]
 
 REGISTRY = CollectorRegistry()
 
@@ -70,6 +73,13 @@ _pool_wait = Histogram(
     registry=REGISTRY,
 )
 
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+Gauge(
+    "sandbox_pool_size",
+    "Sandboxes of pools that exist right now: ready, getting ready or in use.",
+    registry=REGISTRY,
+).set_function(lambda: sum(pool.size for pool in list(_pools)))
+
 PHASES = ("queue", "start", "send", "collect", "run", "judge")
 
 
@@ -86,6 +96,11 @@ def record(report: Report, error: str | None = None) -> None:
         _phases.labels(sandbox, phase).observe(getattr(measured, f"{phase}_seconds"))
     _memory.labels(sandbox).observe(measured.peak_memory_mb * 1024 * 1024)
     _cpu.labels(sandbox).observe(measured.cpu_seconds)
+
+
+def pool_opened(pool: Pool) -> None:
+    """Count its sandboxes for as long as it is there."""
+    _pools.add(pool)
 
 
 def pool_taken(hit: bool, seconds: float) -> None:

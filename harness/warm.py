@@ -63,6 +63,7 @@ async def awarm(
         entered(runner, progress) as ready,
         Pool(_no_pool(ready), size=size, freshness=freshness, on_taken=metrics.pool_taken) as pool,
     ):
+        metrics.pool_opened(pool)
         await pool.warm(environment or Environment(), limits or Limits())
         yield pool
 

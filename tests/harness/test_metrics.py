@@ -11,7 +11,7 @@ import urllib.request
 import prometheus_client
 import pytest
 
-from harness import Environment, Report, Submission, Suite, metrics, verify
+from harness import Environment, Report, Submission, Suite, metrics, verify, warm
 from harness.models import Measurements
 
 SUBMISSION = Submission.from_code("def f(): return 1")
@@ -161,3 +161,19 @@ def test_labels_hold_nothing_that_a_candidate_chose():
     metrics.record(report)
 
     assert value("executions_errors_total", reason="suite") == before + 1
+
+
+def test_a_pool_is_measured_for_as_long_as_it_is_there(bubblewrap_runner):
+    """
+    How many sandboxes it has, whether requests found one ready, and how long they waited.
+    """
+    before = {name: value(name) for name in ("sandbox_pool_size", "sandbox_pool_wait_seconds_count")}
+    hits = value("sandbox_pool_requests_total", result="hit")
+    with warm(bubblewrap_runner, size=2, freshness="fork") as pool:
+        size = value("sandbox_pool_size")
+        verify(SUBMISSION, SUITE, runner=pool)
+
+    assert size == before["sandbox_pool_size"] + 2
+    assert value("sandbox_pool_size") == before["sandbox_pool_size"]
+    assert value("sandbox_pool_requests_total", result="hit") == hits + 1
+    assert value("sandbox_pool_wait_seconds_count") == before["sandbox_pool_wait_seconds_count"] + 1
