@@ -376,7 +376,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure what a verification costs.")
     parser.add_argument("--jobs", type=Path, help="problems from a job file instead of the built-in ones")
     parser.add_argument("--repeat", type=int, default=15)
-    parser.add_argument("--batch", type=int, default=400, help="jobs for each measurement of throughput")
+    parser.add_argument("--batch", type=int, default=1000, help="jobs for each measurement of throughput")
     parser.add_argument("--growth", default="100,1000,10000")
     parser.add_argument("--write", type=Path, metavar="FOLDER")
     parser.add_argument("--measured-batch", nargs=2, help=argparse.SUPPRESS)

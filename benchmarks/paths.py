@@ -6,7 +6,7 @@ pytest session begun before any job; and in a new sandbox, whose interpreter has
 beforehand and begins a session with the job, whatever the suite is. With `--cold` the first is a
 new sandbox, too, so that only the session makes the difference. Verdict, reason, node ids,
 outcomes and failures have to be the same, but for what no two runs have in common: times,
-addresses, where a test was that took too long, how deep a recursion was.
+addresses, how far a test got that took too long, how deep a recursion was.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import argparse
 import asyncio
 import base64
 import contextlib
+import itertools
 import re
 import sys
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,11 +43,13 @@ _VARYING = (
 
 
 def told(report: Report) -> dict[str, Any]:
+    late = {failure.nodeid for failure in report.failures if failure.kind == "timeout"}
+    failures = [failure for failure in report.failures if failure.kind == "timeout" or failure.nodeid not in late]
     return {
         "verdict": report.verdict,
         "reason": _masked(report.reason),
         "tests": [(test.nodeid, test.outcome) for test in report.tests],
-        "failures": [_masked(failure.model_dump()) for failure in report.failures],
+        "failures": [_masked(failure.model_dump()) for failure in failures],
     }
 
 
@@ -74,11 +78,20 @@ async def compare(path: Path, runner: str, workers: int, every: int, cold: bool)
         session.DIRECT = True
     different = [identity for identity in first if first[identity] != second[identity]]
     for identity in different:
-        for name in first[identity]:
-            if first[identity][name] != second[identity][name]:
-                print(f"DIFFERENT {identity}, {name}:\n  {first[identity][name]}\n  {second[identity][name]}")
+        for name, one in first[identity].items():
+            if one != second[identity][name]:
+                print(f"DIFFERENT {identity}, {name}:", *_apart(one, second[identity][name]), sep="\n  ")
     print(f"{path.name} on {runner}: {len(first) - len(different)} of {len(first)} the same; {_counted(lines)}")
     return len(different)
+
+
+def _apart(one: Any, other: Any) -> Iterator[str]:
+    """Where two of them begin to differ, as far as a line goes."""
+    if isinstance(one, list):
+        pairs = itertools.zip_longest(one, other)
+        one, other = next(pair for pair in pairs if pair[0] != pair[1])
+    for each in (one, other):
+        yield textwrap.shorten(repr(each), 1000)
 
 
 def _counted(lines: Iterable[str]) -> str:
