@@ -65,7 +65,7 @@ class BubblewrapRunner:
         folder = await asyncio.to_thread(environments.ensure, self.name, environment.requirements, self._progress)
         cgroup = cgroups.create(limits)
         try:
-            async with self._start(folder, limits, cgroup) as sandbox:
+            async with self._start(folder, environment, limits, cgroup) as sandbox:
                 yield sandbox
         finally:
             if cgroup is not None:
@@ -73,7 +73,7 @@ class BubblewrapRunner:
 
     @contextlib.asynccontextmanager
     async def _start(
-        self, folder: Path, limits: Limits, cgroup: cgroups.Cgroup | None
+        self, folder: Path, environment: Environment, limits: Limits, cgroup: cgroups.Cgroup | None
     ) -> AsyncIterator[pipes.PipeSandbox]:
         as_root = os.geteuid() == 0
         inside = _cgroup_inside(cgroup)
@@ -84,8 +84,8 @@ class BubblewrapRunner:
             cgroup={name: to for name, (_, to) in inside.items()},
         )
         isolation = self._isolation(limits, cgroup, as_root)
-        command = [find_bwrap(), *_namespaces(as_root, cgroup is None), *_mounts(folder, limits, inside), *_variables()]
-        command += ["/env/bin/python", *guest.COMMAND]
+        command = [find_bwrap(), *_namespaces(as_root, cgroup is None), *_mounts(folder, limits, inside)]
+        command += [*_variables(environment), "/env/bin/python", *guest.COMMAND]
         if not as_root:
             async with pipes.spawn(command, {}, isolation, settings, cgroup) as sandbox:
                 yield sandbox
@@ -167,8 +167,8 @@ def _other_packages(prefix: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in candidates if os.path.isdir(path)))
 
 
-def _variables() -> Iterator[str]:
-    for name, value in guest.VARIABLES.items():
+def _variables(environment: Environment) -> Iterator[str]:
+    for name, value in guest.variables(environment.variables).items():
         yield from ("--setenv", name, value)
 
 

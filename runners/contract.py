@@ -118,6 +118,14 @@ class Environment(Value):
                 raise ValueError(f"{text!r} names an address; only packages of an index are installed")
         return given
 
+    @field_validator("variables")
+    @classmethod
+    def _can_be_started_with(cls, given: dict[str, str]) -> dict[str, str]:
+        seed = given.get("PYTHONHASHSEED", "0")
+        if not (seed.isascii() and seed.isdigit() and int(seed) <= 4_294_967_295):
+            raise ValueError(f"PYTHONHASHSEED: {seed!r} is no number from 0 to 4294967295, the same for each run")
+        return given
+
     @field_validator("preloads")
     @classmethod
     def _names_modules(cls, given: tuple[str, ...]) -> tuple[str, ...]:

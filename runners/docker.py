@@ -193,13 +193,15 @@ class _Container:
         self.stream: socket.socket | None = None
 
     def start(self, environment: Environment, limits: Limits) -> None:
+        variables = guest.variables(environment.variables)
+        del variables["PATH"]  # the image knows where its Python is
         with translated("create the container"):
             self._api.create_container(
                 self._image.name,
                 list(guest.COMMAND),
                 name=self.name,
                 entrypoint=["python"],
-                environment={name: value for name, value in guest.VARIABLES.items() if name != "PATH"},
+                environment=variables,
                 working_dir="/",
                 user="0:0",
                 labels=owners.labels(),

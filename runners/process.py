@@ -53,7 +53,7 @@ class ProcessRunner:
                 disk="measured",
             )
             command = [str(folder / "bin" / "python"), *guest.COMMAND]
-            variables = dict(guest.VARIABLES)
+            variables = guest.variables(environment.variables)
             async with pipes.spawn(command, variables, self._isolation(limits, cgroup), settings, cgroup) as sandbox:
                 yield sandbox
         finally:

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COMMAND", "VARIABLES", "bundle", "program"]
+__all__ = ["COMMAND", "bundle", "program", "variables"]
 
 _BOOT = """\
 import gc, sys, os, marshal
@@ -56,17 +56,24 @@ supervisor.main(settings)
 COMMAND = ("-s", "-u", "-c", _BOOT)
 """Arguments for the sandbox's own `python`."""
 
-VARIABLES = {
-    # The interpreter that a job is forked from starts before the job is known, so the
-    # hash seed is the same for all: the same job iterates over its sets in the same order.
-    "PYTHONHASHSEED": "0",
+_HASH_SEED = "PYTHONHASHSEED"
+_VARIABLES = {
+    _HASH_SEED: "0",  # the same job iterates over its sets in the same order
     "PYTHONDONTWRITEBYTECODE": "1",
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
     "PATH": "/usr/local/bin:/usr/bin:/bin",
 }
-"""The whole environment that a guest starts with."""
+
+
+def variables(given: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment that a guest starts with, for jobs that get these variables.
+
+    Most of those are set when the job is there. The interpreter that it is forked from has read
+    its hash seed by then.
+    """
+    return {**_VARIABLES, **{name: value for name, value in given.items() if name == _HASH_SEED}}
 
 
 @cache

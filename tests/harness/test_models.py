@@ -80,6 +80,7 @@ def full_report() -> Report:
         (lambda: Environment(requirements=("-e .",)), "Environment.requirements"),
         (lambda: Environment(requirements=("x @ https://example.org/x.whl",)), "Environment.requirements"),
         (lambda: Environment(variables={"A": 1}), "Environment.variables.A"),
+        (lambda: Environment(variables={"PYTHONHASHSEED": "random"}), "Environment.variables: PYTHONHASHSEED"),
         (lambda: Report(verdict="great", reason=""), "Report.verdict"),
         (lambda: Case(call="solution.f", expected=1, approx=-1), "Case.approx"),
         (lambda: Case(call="solution.f", expected=1, args=3), "Case.args"),

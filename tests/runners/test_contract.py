@@ -1447,6 +1447,25 @@ def test_variables_are_those_of_the_environment(runner):
     assert report.verdict == "passed", report
 
 
+def test_the_hash_seed_is_the_environments(runner):
+    """
+    It is in force, and not only among the variables: what a job starts gets the same hashes.
+    """
+    against = checks("""
+        import os, subprocess, sys
+
+        def test_hashes():
+            asked = [sys.executable, "-c", "print(hash('text'))"]
+            assert os.environ["PYTHONHASHSEED"] == "7"
+            assert int(subprocess.check_output(asked)) == hash("text")
+    """)
+    given = Environment(variables={"PYTHONHASHSEED": "7"})
+
+    report = verify(candidate("right"), against, runner=runner, limits=LIMITS, environment=given)
+
+    assert report.verdict == "passed", report
+
+
 KINDS = """
 import datetime, math, sys
 from decimal import Decimal
