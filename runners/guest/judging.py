@@ -23,7 +23,7 @@ import types
 import warnings
 
 from . import direct, failures, light, named
-from .child import OutOfTime
+from .child import NOT_FOR_SUBMISSIONS, OutOfTime
 from .crossing import Garbled, Reader, Writer
 from .forwarding import COMPARISONS, OPERATIONS, special_methods
 from .peer import Gone, Peer, Ref
@@ -543,7 +543,11 @@ def run(
 
 
 def tops(job: dict[str, Any]) -> set[str]:
-    """The names by which the submission's modules are imported, but for those that the suite or Python has itself."""
+    """The names by which the submission's modules are imported, but for those that the suite or Python has itself.
+
+    Nor does `pytest` mean the submission's, whether it has been imported by then or not.
+    """
     own = {path.removeprefix("src/").partition("/")[0].removesuffix(".py") for path in job["submitted"]}
     suite = {path.partition("/")[0].removesuffix(".py") for path, _ in job["suite"]}
-    return {name for name in own - suite if name.isidentifier() and name not in named.STANDARD}
+    others = named.STANDARD | NOT_FOR_SUBMISSIONS
+    return {name for name in own - suite if name.isidentifier() and name not in others}

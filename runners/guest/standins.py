@@ -221,6 +221,13 @@ def _names_in(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*map(_names_in, inner))
 
 
+def _names(told: Any) -> Any:
+    """Only what is exactly a list of texts: others could say one thing to us and another to Python."""
+    if type(told) not in (list, tuple) or not all(type(name) is str for name in told):
+        raise TypeError("what a module exports is not a list of names")
+    return told
+
+
 class StandInModule(types.ModuleType):
     """A module of the submission."""
 
@@ -238,12 +245,10 @@ class StandInModule(types.ModuleType):
         Else a candidate that offers `math`, `pytest` or `__builtins__` would decide what the suite means by that.
         """
         try:
-            names = _look_up(self, "__all__")
+            names = _names(_look_up(self, "__all__"))
         except AttributeError:
             # Python would otherwise look into this module's own, empty namespace
-            names = [name for name in self._reproof.peer.ask("dir", self) if not name.startswith("_")]
-        if type(names) not in (list, tuple) or not all(type(name) is str for name in names):
-            return names
+            names = [name for name in _names(self._reproof.peer.ask("dir", self)) if not name.startswith("_")]
         bound = importer.f_globals if importer.f_locals is importer.f_globals else {}
         names = [name for name in names if name.isidentifier() and name not in OF_EVERY_MODULE and name not in bound]
         for name in sorted(_BUILT_IN.intersection(names, _names_in(importer.f_code))):

@@ -265,6 +265,35 @@ def test_a_star_import_does_not_change_what_the_suite_means(brings, half, verdic
     assert verify(submission, Suite.from_code(STARRED), runner="bubblewrap", seat="separate").verdict == verdict
 
 
+@pytest.mark.parametrize(
+    "exports",
+    [
+        "class Names:\n    def __getitem__(self, i): return ['half', 'math'][i]\n__all__ = Names()",
+        "class Name(str): pass\n__all__ = ['half', Name('math')]",
+        "class Name(str):\n    startswith = lambda *_: False\ndef __dir__(): return ['half', Name('math')]",
+    ],
+    ids=["a list of its own", "names of its own", "a dir of its own"],
+)
+def test_what_a_star_import_brings_is_a_list_of_names(exports):
+    """
+    Python takes whatever can be counted through for `__all__`, and what it names cannot be looked at twice.
+    """
+    submission = Submission.from_code(f"{exports}\nclass math: isclose = lambda a, b: True\ndef half(x): return 7.0")
+
+    assert verify(submission, Suite.from_code(STARRED), runner="bubblewrap", seat="separate").verdict == "broken"
+
+
+def test_pytest_is_not_the_submissions():
+    """
+    A module of that name does not take its place, even where nobody has imported pytest when the suite does.
+    """
+    module = "import pytest\nclass Yes:\n    __eq__ = lambda *_: True\npytest.approx = lambda x: Yes()\n"
+    submission = Submission.from_files({"solution.py": module + "def half(x): return Yes()", "pytest.py": ""})
+    suite = "import pytest\nfrom solution import half\ndef test_it(): assert half(7) == pytest.approx(3.5)"
+
+    assert verify(submission, Suite.from_code(suite), runner="bubblewrap", seat="separate").verdict == "failed"
+
+
 @pytest.mark.parametrize("seat", ["separate", "in_process"])
 def test_a_star_import_that_hides_a_built_in_name_is_told(seat):
     """
