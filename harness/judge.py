@@ -83,6 +83,8 @@ class _Record:
         self.running: str | None = None
         self.last: str | None = None
         self.broken: list[Failure] = []
+        self.uncompilable: Failure | None = None
+        """What the guest has found to be no Python, of the suite's own text."""
         self.interrupted: Failure | None = None
         self.internal: Failure | None = None
         self.refused: str | None = None
@@ -226,6 +228,9 @@ class _Record:
         failure = describe_failure(str(event["id"]), "collect", event)
         self.failures.append(failure)
         self.broken.append(failure)
+        syntax = (event.get("failure") or {}).get("syntax") or {}
+        if failure.kind == "syntax" and syntax.get("owner") == "suite" and self.uncompilable is None:
+            self.uncompilable = failure
 
     def _on_collect_skip(self, event: Event) -> None:
         self._skipped(str(event["id"]), "collect", event, 0.0)
@@ -456,9 +461,9 @@ def _internal(failure: Failure) -> tuple[Verdict, str]:
 
 
 def _broken(record: _Record) -> tuple[Verdict, str]:
-    for failure in record.broken:
-        if failure.kind == "syntax" and failure.place is None and failure.test_place:
-            return "invalid", f"the suite itself does not compile: {failure.message} ({failure.test_place})"
+    failure = record.uncompilable
+    if failure is not None and failure.place is None and failure.test_place:
+        return "invalid", f"the suite itself does not compile: {failure.message} ({failure.test_place})"
     first = record.broken[0]
     more = f" (and {len(record.broken) - 1} more)" if len(record.broken) > 1 else ""
     return "broken", f"{first.nodeid} could not be collected: {_told(first)}{more}"

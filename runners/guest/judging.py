@@ -312,11 +312,11 @@ class Connection(Peer):
         if type(name) is not str or name.startswith("_") or _is_closed(type(given)):
             raise AttributeError(f"{name!r} of what the test has handed in is not for the candidate")
         of_mock = _is_double(type(given))
-        if of_mock:
-            fixed = hasattr(sys.modules["unittest.mock"].Mock, name)
+        if of_mock:  # what takes the place of a double's own doubles could say that it was called
+            theirs = isinstance(operands[-1], (StandIn, StandInType))
+            fixed = theirs or name == "method_calls" or hasattr(sys.modules["unittest.mock"].Mock, name)
         else:
-            found = getattr(given if isinstance(given, type) else type(given), name, None)
-            fixed = isinstance(found, (types.FunctionType, types.MethodType))
+            fixed = callable(getattr(given if isinstance(given, type) else type(given), name, None))
         if operation in ("set", "del") and fixed:
             raise AttributeError(f"{name!r} of what the test has handed in is not to be replaced")
         if of_mock and name in RECORDERS:

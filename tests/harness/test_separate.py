@@ -106,15 +106,25 @@ def count(double):
     double.called = True
 def replace(double):
     double.is_right = lambda: True
+class Anything:
+    __call__ = lambda self: self
+    __contains__ = lambda self, other: True
+    assert_called_once_with = lambda *given: None
+def take_over(double):
+    double.save = Anything()
+def write(file):
+    file.getvalue = Anything()
 """
 """Objects that know better once they have seen what a test expects."""
 
 EXPECTS = """
+import io
 import unittest
 import unittest.mock
 import pytest
 from solution import (
-    Failure, number, difference, nothing, half, text, bag, few, failure, fails, notify, forget, count, replace
+    Failure, number, difference, nothing, half, text, bag, few, failure, fails, notify, forget, count, replace,
+    take_over, write
 )
 
 class Double:
@@ -159,6 +169,14 @@ def test_double_of_its_own():
     double = Double()
     replace(double)
     assert double.is_right()
+def test_double_of_a_double():
+    double = unittest.mock.Mock()
+    take_over(double)
+    double.save.assert_called_once_with("this")
+def test_file():
+    file = io.StringIO()
+    write(file)
+    assert "this" in file.getvalue()
 """
 
 
@@ -228,6 +246,20 @@ def test_a_syntax_error_is_the_submissions():
 
     assert found.verdict == "broken"
     assert found.failures[0].place == "solution.py:1"
+
+
+@pytest.mark.parametrize("seat", ["separate", "in_process"])
+@pytest.mark.parametrize(
+    "error", ["class Error(SyntaxError): __traceback__ = None", "class SyntaxError(Exception): __traceback__ = None"]
+)
+def test_an_error_of_that_name_does_not_make_the_suite_invalid(error, seat):
+    """
+    Nor does one that does not tell where it was raised: only a suite that does not compile is invalid.
+    """
+    submission = Submission.from_code(f"{error}\nraise {error.split()[1].partition('(')[0]}('no')")
+    suite = Suite.from_code("import solution\ndef test_it(): pass")
+
+    assert verify(submission, suite, runner="bubblewrap", seat=seat).verdict == "broken"
 
 
 STARRED = """
