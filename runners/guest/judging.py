@@ -101,6 +101,8 @@ class Connection(Peer):
         """What is being collected or run: a candidate that was lost in it stays lost until the next."""
         self.lost: tuple[str, str] | None = None
         """In which unit the candidate was lost, and how."""
+        self.stopped: list[StopIteration] = []
+        """Raised by the candidate in this test, other than by one of its iterators."""
         self.comparisons = 0
         """Comparisons that the candidate decided, between objects of its own."""
         self._printed = 0
@@ -118,6 +120,7 @@ class Connection(Peer):
 
     def begin(self, unit: str) -> None:
         self.unit, self._calls = unit, 0
+        self.stopped.clear()
         if self._pinned:
             self._pinned = False
             os.sched_setaffinity(0, range(os.cpu_count() or 1))
@@ -141,8 +144,21 @@ class Connection(Peer):
             except OutOfTime:
                 self._lose("it ran out of time")
                 raise
+            except StopIteration as exc:
+                if self._depth == 1 and operation not in ("next", "anext"):
+                    self.stopped.append(exc)
+                raise
             finally:
                 self._depth -= 1
+
+    def cut_short(self) -> bool:
+        """Whether a StopIteration of the candidate's has ended an iteration of the test's own, as in `map(f, xs)`.
+
+        `zip(map(f, xs), expected)` would have nothing to compare. Whoever else catches it is in its traceback.
+        """
+        ours = __name__.rpartition(".")[0]
+        outermost = (exc.__traceback__ for exc in self.stopped)
+        return any(at is None or at.tb_frame.f_globals.get("__package__") == ours for at in outermost)
 
     def _lose(self, how: str) -> CandidateLost:
         self.lost = (self.unit, how)
@@ -511,6 +527,8 @@ class Watch:
         lost = self._connection.lost
         if lost is not None and lost[0] == unit:  # a test may have caught what it was told
             raise CandidateLost(f"the candidate was lost: {lost[1]}")
+        if self._connection.cut_short():
+            raise RuntimeError("the submission raised StopIteration, and a loop over its results ended early")
 
     def end(self) -> None:
         self._channel.send({"e": "asked", "count": self._connection.comparisons})

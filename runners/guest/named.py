@@ -35,7 +35,10 @@ EXCEPTION_ATTRIBUTES: dict[type[BaseException], tuple[str, ...]] = {
     ImportError: ("name", "path"),
     NameError: ("name",),
     AttributeError: ("name",),
-    OSError: ("filename", "filename2"),
+    OSError: ("errno", "strerror", "filename", "filename2"),
+    SyntaxError: ("msg", "lineno", "offset", "text"),
+    SystemExit: ("code",),
+    StopIteration: ("value",),
 }
 """What an exception of Python's own holds beside its arguments."""
 

@@ -454,14 +454,13 @@ class Stock:
         if not (isinstance(kind, type) and issubclass(kind, BaseException) and type(args) is tuple):
             raise Garbled("an exception that is none")
         made = _exception(kind, args)
+        object.__setattr__(made, "_reproof", Ref(self._connection, number))
         if isinstance(made, StandIn):
-            object.__setattr__(made, "_reproof", Ref(self._connection, number))
             object.__setattr__(made, "_reproof_text", text)
-        else:
-            made._reproof = Ref(self._connection, number)  # type: ignore[attr-defined]
-            for name, value in attributes.items():
-                if any(name in names for names in named.EXCEPTION_ATTRIBUTES.values()):
-                    setattr(made, name, read.cell(value))
+        for base, names in named.EXCEPTION_ATTRIBUTES.items():
+            for name in names:
+                if name in attributes and isinstance(made, base):
+                    object.__setattr__(made, name, read.cell(attributes[name]))
         if notes:
             object.__setattr__(made, "__notes__", [note for note in notes if type(note) is str])
         made.__cause__ = None if cause is None else self._chained(cause, read)

@@ -190,6 +190,50 @@ def test_nothing_is_computed_from_what_is_expected():
     assert len(found.tests) == EXPECTS.count("def test_")
 
 
+def test_a_result_that_is_none_does_not_end_what_the_test_iterates_over():
+    """
+    StopIteration from the candidate ends `map` and whatever reads from it; a test that expects it may catch it.
+    """
+    suite = Suite.from_code(
+        "import pytest\nfrom solution import square, Count\n"
+        "def test_zip(): assert all(a == b for a, b in zip(map(square, [1, 2]), [1, 4]))\n"
+        "def test_all(): assert all(map(square, [1, 2]))\n"
+        "def test_loop():\n    for found in map(square, [2]): assert found == 4\n"
+        "def test_raises():\n    with pytest.raises(StopIteration): square(2)\n"
+        "def test_iterator():\n    count = Count()\n    assert list(count) == [1]\n"
+        "    with pytest.raises(StopIteration): next(count)\n    with pytest.raises(StopIteration): count.__next__()\n"
+    )
+    submission = Submission.from_code(
+        "def square(x): raise StopIteration\nclass Count:\n    left = 1\n    __iter__ = lambda self: self\n"
+        "    def __next__(self):\n        if not self.left: raise StopIteration\n        self.left = 0\n"
+        "        return 1\n"
+    )
+
+    found = verify(submission, suite, runner="bubblewrap", seat="separate")
+
+    assert [test.outcome for test in found.tests] == ["failed", "failed", "failed", "passed", "passed"]
+
+
+def test_an_exception_has_the_attributes_that_its_own_class_gave_it():
+    """
+    What Python's own exceptions keep outside of their arguments comes along, for classes of the candidate's, too.
+    """
+    suite = Suite.from_code(
+        "import pytest\nfrom solution import ParseError, fail\n"
+        "def test_syntax():\n    with pytest.raises(ParseError) as caught: fail(ParseError('bad', 7))\n"
+        "    assert (caught.value.msg, caught.value.lineno) == ('bad', 7)\n"
+        "def test_exit():\n    with pytest.raises(SystemExit) as caught: fail('leave')\n"
+        "    assert caught.value.code == 4\n"
+    )
+    submission = Submission.from_code(
+        "class ParseError(SyntaxError):\n    def __init__(self, text, line):\n        super().__init__(text)\n"
+        "        self.lineno = line\nclass Leave(SystemExit): pass\n"
+        "def fail(how): raise Leave(4) if how == 'leave' else how\n"
+    )
+
+    assert verify(submission, suite, runner="bubblewrap", seat="separate").verdict == "passed"
+
+
 def test_a_test_that_catches_everything_still_loses_with_its_candidate():
     """
     A candidate that ends its process has not passed, even where any exception is taken for a success.
