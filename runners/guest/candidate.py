@@ -275,6 +275,7 @@ class Server(Peer):
             "bases": bases,
             "specials": special_methods(kind, own),
             "methods": [name for name, found in _attributes(kind).items() if type(found) in PLAIN_METHODS],
+            "shadows": _shadows(kind, value),
             "hashable": kind.__hash__ is not None,
             "content": "view"
             if kind in VIEWS
@@ -350,6 +351,18 @@ def _attributes(kind: type[Any]) -> dict[str, Any]:
     for base in reversed(kind.__mro__):
         found.update(vars(base))
     return found
+
+
+def _shadows(kind: type[Any], base: Any) -> list[str]:
+    """Names that a plain kind has, too, but for something else: the field `count` of a named tuple."""
+    if base is None:
+        return []
+    own = _attributes(base)
+    return [
+        name
+        for name, found in _attributes(kind).items()
+        if name in own and found is not own[name] and type(found) not in PLAIN_METHODS and not name.startswith("_")
+    ]
 
 
 def _content(value: Any) -> Any:

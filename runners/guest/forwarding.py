@@ -162,7 +162,7 @@ SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
     **{f"__i{name}__": _binary(f"i{name}") for name in _BINARY},
 }
 """Comparisons and `await` are not among them: who decides those is not the same for both sides."""
-COMPUTES = frozenset((*(f"__{side}{name}__" for name in (*_BINARY, "divmod") for side in ("", "r")),))
+COMPUTES = frozenset((*(f"__{side}{name}__" for name in (*_BINARY, "divmod") for side in ("", "r", "i")),))
 """With another operand."""
 MEASURES = frozenset(
     f"__{name}__" for name in ("abs", "int", "float", "complex", "index", "round", "trunc", "floor", "ceil")

@@ -39,6 +39,13 @@ if TYPE_CHECKING:
 
     from .child import Channel
 
+LOOKS = frozenset(
+    (
+        *("bool", "content", "contains", "describe", "dir", "format", "get", "getitem", "hash", "iter"),
+        *("len", "length_hint", "next", "repr", "str", *COMPARISONS),
+    )
+)
+"""Operations that change nothing, but in objects that are made to do so."""
 CHATTY = 300
 """Calls in one test after which both processes stay on one CPU: they take turns anyway, and it is four times faster."""
 SLICE = 0.01
@@ -101,6 +108,10 @@ class Connection(Peer):
         """What is being collected or run: a candidate that was lost in it stays lost until the next."""
         self.lost: tuple[str, str] | None = None
         """In which unit the candidate was lost, and how."""
+        self.changes = 0
+        """Counts what may have changed something in the candidate's process."""
+        self.unnamed: set[tuple[str, ...]] = set()
+        """What a star import has brought that the suite does not speak of."""
         self.stopped: list[StopIteration] = []
         """Raised by the candidate in this test, other than by one of its iterators."""
         self.comparisons = 0
@@ -132,11 +143,16 @@ class Connection(Peer):
             if self.lost is not None:
                 self._replace()
             self._calls += 1
+            if operation not in LOOKS:
+                self.changes += 1
             if self._calls == CHATTY and not self._pinned:
                 self._pin()
             self._depth += 1
             try:
-                return self._converse(operation, operands, named)
+                result = self._converse(operation, operands, named)
+                if operation == "call" and isinstance(result, StandIn) and _is_class(operands[0]):
+                    result._reproof.named = True
+                return result
             except Gone:
                 raise self._lose("its process ended") from None
             except Garbled as exc:
@@ -384,6 +400,12 @@ def _offered(kind: type[Any]) -> list[str]:
     found = special_methods(kind, lambda base: base is not object)
     withheld = {f"__{name}__" for name in COMPARISONS} | {"__await__", "__hash__", "__dir__"}
     return [name for name in found if (name not in withheld and not name.startswith("__r")) or name == "__repr__"]
+
+
+def _is_class(called: Any) -> bool:
+    """Whether what the suite calls is a class, or something of a class that it has found by its name."""
+    origin = called._reproof.origin if isinstance(called, StandIn) else None
+    return isinstance(called, StandInType) or any(name[:1].isupper() for name in (origin or ())[1:])
 
 
 def _standard_name(value: Any) -> tuple[str, str] | None:

@@ -51,8 +51,9 @@ def _look_up(self: Any, name: str) -> Any:
     value = ref.peer.ask("get", self, name)
     if ref.origin is not None:
         found = getattr(value, "_reproof", None) if isinstance(value, (StandIn, StandInType, StandInModule)) else None
-        if isinstance(found, Ref) and found.origin is None:
-            found.origin = (*ref.origin, name)
+        if isinstance(found, Ref):
+            found.named = True
+            found.origin = found.origin or (*ref.origin, name)
     return value
 
 
@@ -125,6 +126,8 @@ class StandIn(metaclass=StandInType):
         return self._reproof.peer.in_words("str", self)  # type: ignore[attr-defined,no-any-return]
 
     def __format__(self, how: str) -> str:
+        if self._reproof.told and not _is_known(self):
+            raise _no_plain_value(self)
         return self._reproof.peer.in_words("format", self, how)  # type: ignore[attr-defined,no-any-return]
 
     __dir__ = SPECIAL_METHODS["__dir__"]
@@ -151,6 +154,27 @@ class MethodName:
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return _look_up(kind, self._name) if owner is None else Method(owner, self._name)
+
+
+class PlainName(MethodName):
+    """A name that a plain kind has, in a class that is made of it: an object which the suite has not made by the
+    name of its class is what it holds, and no `startswith` of the candidate's hears what is expected."""
+
+    __slots__ = ("_is_method",)
+
+    def __init__(self, name: str, is_method: bool) -> None:
+        super().__init__(name)
+        self._is_method = is_method
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        if owner is None:
+            return _look_up(kind, self._name)
+        known = _is_known(owner)
+        if known or not self._is_method:  # a named tuple may have a `count`, which is no method
+            value = _look_up(owner, self._name)
+            if known or not callable(value):
+                return value
+        return getattr(_plain(owner), self._name)
 
 
 class Method:
@@ -249,11 +273,13 @@ class StandInModule(types.ModuleType):
         except AttributeError:
             # Python would otherwise look into this module's own, empty namespace
             names = [name for name in _names(self._reproof.peer.ask("dir", self)) if not name.startswith("_")]
+        said = _names_in(importer.f_code)
+        self._reproof.peer.unnamed.update((self.__name__, name) for name in names if name not in said)  # type: ignore[attr-defined]
         bound = importer.f_globals if importer.f_locals is importer.f_globals else {}
         names = [name for name in names if name.isidentifier() and name not in OF_EVERY_MODULE and name not in bound]
-        for name in sorted(_BUILT_IN.intersection(names, _names_in(importer.f_code))):
-            said = f"the suite's `from {self.__name__} import *` takes the submission's `{name}` for the built-in one"
-            self._reproof.peer.suspect(said)  # type: ignore[attr-defined]
+        for name in sorted(_BUILT_IN.intersection(names, said)):
+            what = f"the suite's `from {self.__name__} import *` takes the submission's `{name}` for the built-in one"
+            self._reproof.peer.suspect(what)  # type: ignore[attr-defined]
         return names
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -292,7 +318,12 @@ def _comparison(name: str) -> Callable[..., Any]:
 def _plain(value: Any) -> Any:
     """What a stand-in holds, if it is one of a plain kind: an instance of a subclass of int is an int."""
     base = named.value_type(type(value))
-    return named.VALUES[base](value) if base is not None else value._reproof.peer.ask("content", value)
+    if base is not None:
+        return named.VALUES[base](value)
+    content = value._reproof.peer.ask("content", value)
+    if type(content) is not type(value)._reproof_content:
+        raise Garbled("content that is not of its kind")
+    return content
 
 
 _COMPARISONS = {f"__{name}__": _comparison(name) for name in COMPARISONS}
@@ -305,12 +336,17 @@ _COMPARISONS = {f"__{name}__": _comparison(name) for name in COMPARISONS}
 # one of a subclass of set is that set, and no other becomes a plain value by computing with one.
 
 
-def _is_known(kind: type[Any]) -> bool:
-    """Whether the suite speaks of this class: then what its operators do is what is being tested."""
-    for base in kind.__mro__:
-        ref = vars(base).get("_reproof") if isinstance(base, StandInType) else None
-        if isinstance(ref, Ref) and ref.origin is not None and ref.origin[-1][:1].isupper():
-            return not issubclass(kind, BaseException)
+def _is_known(value: Any) -> bool:
+    """Whether the suite has made this object by the name of its class: then its operators are what is being tested.
+
+    A class alone is not enough: `Solution().half(7)` may give a `Solution`.
+    """
+    kind = type(value)
+    if value._reproof.named and not issubclass(kind, BaseException):
+        for base in kind.__mro__:
+            ref = vars(base).get("_reproof") if isinstance(base, StandInType) else None
+            if isinstance(ref, Ref) and ref.origin is not None and ref.origin[-1][:1].isupper():
+                return ref.origin not in ref.peer.unnamed  # type: ignore[attr-defined]
     return False
 
 
@@ -322,19 +358,28 @@ def _of_scalar(name: str, base: type[Any]) -> Callable[..., Any]:
     forward, own = SPECIAL_METHODS[name], getattr(base, name, _unsupported)
 
     def compute(self: Any, *others: Any) -> Any:
-        if _is_known(type(self)) or _is_theirs(others):
-            return forward(self, *others)
+        if _is_known(self) or _is_theirs(others):
+            return _of_their_own(forward, self, *others)
         return own(_plain(self), *others)
 
     return compute
+
+
+def _of_their_own(forward: Callable[..., Any], value: Any, *others: Any) -> Any:
+    """What comes of an object that the suite has made is as good as made by it."""
+    known = _is_known(value)
+    result = forward(value, *others)
+    if known and isinstance(result, StandIn):
+        result._reproof.named = True
+    return result
 
 
 def _of_content(name: str) -> Callable[..., Any]:
     forward = SPECIAL_METHODS[name]
 
     def compute(self: Any, other: Any) -> Any:
-        if _is_known(type(self)) or _is_theirs((other,)):
-            return forward(self, other)
+        if _is_known(self) or _is_theirs((other,)):
+            return _of_their_own(forward, self, other)
         content = _plain(self)
         return getattr(type(content), name, _unsupported)(content, other)
 
@@ -349,18 +394,77 @@ def _of_object(name: str) -> Callable[..., Any]:
     forward, computes = SPECIAL_METHODS[name], name in COMPUTES
 
     def compute(self: Any, *others: Any) -> Any:
-        result = forward(self, *others)
+        known = _is_known(self)
+        result = _of_their_own(forward, self, *others)
         told = self._reproof.told or (computes and not _is_theirs(others))
-        if not told or _is_known(type(self)):
+        if not told or known:
             return result
         if not isinstance(result, StandIn) or _is_plain(type(result), type(self)):
-            raise TypeError(
-                f"an object of the candidate's class {type(self).__name__} was expected to be a plain value"
-            )
+            raise _no_plain_value(self)
         result._reproof.told = True
         return result
 
     return compute
+
+
+def _of_container(name: str) -> Callable[..., Any]:
+    forward = SPECIAL_METHODS[name]
+    own: Any = len if name == "__len__" else iter
+
+    def look(self: Any) -> Any:
+        return forward(self) if _is_known(self) else own(_plain(self))
+
+    return look
+
+
+# `len(found) == len(expected)`, and then a loop over both with `zip`: nothing at all is compared with an object
+# that says one thing when it is asked for its length, and another when it is asked for what it holds.
+
+
+def _length(self: Any) -> Any:
+    length = SPECIAL_METHODS["__len__"](self)
+    _count(self, length)
+    return length
+
+
+def _elements(self: Any) -> Any:
+    found = SPECIAL_METHODS["__iter__"](self)
+    return found if found is self else _counted(self, found)
+
+
+def _counted(sized: Any, elements: Any) -> Iterator[Any]:
+    count = 0
+    for element in elements:
+        yield element
+        count += 1
+    _count(sized, count)
+
+
+def _element(self: Any, key: Any) -> Any:
+    """Without `__iter__`, iteration ends where there is no such index."""
+    try:
+        return SPECIAL_METHODS["__getitem__"](self, key)
+    except IndexError:
+        size = self._reproof.size
+        if type(key) is int and size is not None and 0 <= key < size[1]:
+            _count(self, key)
+        raise
+
+
+def _count(sized: Any, count: Any) -> None:
+    ref: Ref = sized._reproof
+    changes: int = ref.peer.changes  # type: ignore[attr-defined]
+    before, ref.size = ref.size, (changes, count)
+    if before is not None and before[0] == changes and before[1] != count and not _is_known(sized):
+        kind = type(sized).__name__
+        raise TypeError(f"an object of the candidate's class {kind} has {before[1]} elements, and {count}")
+
+
+_OF_SIZED: dict[str, Callable[..., Any]] = {"__len__": _length, "__iter__": _elements, "__getitem__": _element}
+
+
+def _no_plain_value(value: Any) -> TypeError:
+    return TypeError(f"an object of the candidate's class {type(value).__name__} was expected to be a plain value")
 
 
 def _is_plain(kind: type[Any], computed_from: type[Any]) -> bool:
@@ -374,16 +478,26 @@ CONTAINERS: dict[Any, type[Any]] = {kind.__name__: kind for kind in (list, dict,
 _SCALARS = (int, float, complex, str, bytes, frozenset)
 
 
-def _special_method(name: str, base: Any, content: bool) -> Callable[..., Any]:
+_IMMUTABLE: dict[Any, Any] = {list: tuple, deque: tuple, set: frozenset, bytearray: bytes, dict: Mapping}
+"""Kinds that have of a container's methods those which do not change it."""
+
+
+def _special_method(name: str, base: Any, content: Any, sized: bool) -> Callable[..., Any]:
     direct = (
-        f"__{name[3:]}" if name.startswith("__r") and name in COMPUTES else name
+        f"__{name[3:]}" if name.startswith(("__r", "__i")) and name in COMPUTES else name
     )  # a str has no __radd__ of its own
     if base in _SCALARS and (hasattr(base, name) or hasattr(base, direct)):
         return _of_scalar(name, base)
+    if base is tuple and name in ("__len__", "__iter__", "__contains__"):
+        return _of_scalar(name, base)
+    if content in _IMMUTABLE and name in ("__len__", "__iter__"):
+        return _of_container(name)
     if content and (name in COMPUTES or name == "__contains__"):
         return _of_content(name)
-    if base not in _SCALARS and (name in COMPUTES or name in MEASURES):
+    if base not in _SCALARS and (name in COMPUTES or name in MEASURES or name == "__bool__"):
         return _of_object(name)
+    if sized and base is None and not content and name in _OF_SIZED:
+        return _OF_SIZED[name]
     return SPECIAL_METHODS[name]
 
 
@@ -433,6 +547,7 @@ class Stock:
         if known is None:
             known = self._values.get(number)
         if known is not None:
+            known._reproof.named = False
             return known
         kind: Any = self._class(cell[2])
         made: Any
@@ -515,18 +630,24 @@ class Stock:
             "__doc__": words["doc"] if type(words["doc"]) is str else None,
         }
         base = next((found for found in named.VALUES if any(issubclass(parent, found) for parent in bases)), None)
-        content = words["content"] in (*CONTAINERS, "view")
+        content = set if words["content"] == "view" else CONTAINERS.get(words["content"])
         namespace["_reproof_content"] = content
+        specials = set(words["specials"])
         if words["content"] in CONTAINERS:
-            namespace["__class__"] = property(lambda self: CONTAINERS[words["content"]])  # for `isinstance(..., list)`
-        for name in words["specials"]:
+            namespace["__class__"] = property(lambda self: content)  # for `isinstance(..., list)`
+            specials |= {"__len__", "__iter__", "__contains__", "__eq__", "__ne__"}
+        elif "__len__" in specials:
+            specials.add("__bool__")
+        for name in specials:
             if name in _COMPARISONS:
                 namespace[name] = _COMPARISONS[name]
             elif name == "__await__":
                 namespace[name] = _await
             elif name in SPECIAL_METHODS and name not in ("__repr__", "__str__", "__format__"):
-                namespace[name] = _special_method(name, base, content)
-        if content or base is not None:
+                namespace[name] = _special_method(
+                    name, base, content if words["content"] in CONTAINERS else None, "__len__" in specials
+                )
+        if content is not None or base is not None:
             namespace.update({name: compare.of_value for name, compare in _COMPARISONS.items() if name in namespace})  # type: ignore[attr-defined]
         if "__eq__" in namespace and "__hash__" not in namespace:
             namespace["__hash__"] = object.__hash__ if words["hashable"] is True else None
@@ -535,9 +656,16 @@ class Stock:
         if type(words.get("fields")) is list:
             namespace["__dataclass_fields__"] = {str(name): _field(str(name)) for name in words["fields"]}
         kind = EnumStandInType if words["iterable"] is True else StandInType
-        for name in words["methods"]:
-            if type(name) is str and not name.startswith(("__", *HIDDEN)):
-                namespace[name] = MethodName(name)
+        methods, shadows = (
+            [name for name in words[told] if type(name) is str and not name.startswith(("__", *HIDDEN))]
+            for told in ("methods", "shadows")
+        )
+        namespace.update({name: MethodName(name) for name in methods})
+        plain = base or _IMMUTABLE.get(content)
+        if plain is not None:
+            own = [name for name in (*methods, *shadows) if hasattr(plain, name)]
+            own += [] if base else [name for name in dir(plain) if not name.startswith("_")]
+            namespace.update({name: PlainName(name, name not in shadows) for name in own})
         return _class(kind, str(words["name"]), bases, namespace)
 
 

@@ -89,11 +89,38 @@ class Bag(list):
     __add__ = lambda self, other: [1, 2, 3]
 class Few(set):
     __sub__ = __rsub__ = __xor__ = __rxor__ = lambda self, other: set()
+class Shrinks(float):
+    __isub__ = lambda self, other: 0.0
+class Rest:
+    __sub__ = __xor__ = __isub__ = lambda self, other: self
+    __len__ = lambda self: 0
+    __format__ = lambda self, how: "0.0"
+class Counts(list):
+    __len__ = lambda self: 3
+    __iter__ = lambda self: iter(())
+    index = count = lambda self, other: 1
+class Pair(tuple):
+    __len__ = lambda self: 3
+    __iter__ = lambda self: iter(())
+    __contains__ = lambda self, other: True
+class Sized:
+    __len__ = lambda self: 3
+    __iter__ = lambda self: iter(())
+class Indexed:
+    __len__ = lambda self: 3
+    def __getitem__(self, index): raise IndexError
+class Solution:
+    half = lambda self, number: self
+    twice = lambda self, number: Solution()
+    parts = lambda self, number: (self,)
+    __sub__ = lambda self, other: 0.0
 class Failure(ValueError):
     __str__ = lambda self: Text("")
     __sub__ = lambda self, other: 0.0
     __repr__ = __str__
 number, difference, nothing, text, bag, few = Number, Difference, Nothing, Text, Bag, Few
+shrinks, rest, counts, pair, sized, indexed = Shrinks, Rest, Counts, Pair, Sized, Indexed
+def unclear(): raise ValueError(Text(""))
 def failure(): return Failure()
 def fails(): raise Failure
 def notify(double):
@@ -124,7 +151,7 @@ import unittest.mock
 import pytest
 from solution import (
     Failure, number, difference, nothing, half, text, bag, few, failure, fails, notify, forget, count, replace,
-    take_over, write
+    take_over, write, shrinks, rest, counts, pair, sized, indexed, unclear, Solution
 )
 
 class Double:
@@ -153,6 +180,38 @@ def test_member(): assert 3 in bag()
 def test_list_added(): assert bag() + [3] == [1, 2, 3]
 def test_set_difference(): assert not {1, 2} - few()
 def test_symmetric_difference(): assert few() ^ {1, 2} == set()
+def test_start_of_a_text():
+    found = text("")
+    assert isinstance(found, str) and found.startswith("all")
+def test_start_of_a_text_in_an_exception():
+    with pytest.raises(ValueError) as caught: unclear()
+    assert caught.value.args[0].startswith("all")
+def test_count():
+    found = counts()
+    assert isinstance(found, list) and found.count(3) == 1
+def test_member_of_a_tuple():
+    found = pair()
+    assert isinstance(found, tuple) and 3 in found
+@pytest.mark.parametrize("make", [counts, pair, sized, indexed])
+def test_one_by_one(make):
+    found, expected = make(), [1, 2, 3]
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected): assert one == other
+def test_one_by_one_and_counted():
+    found, expected = sized(), [1, 2, 3]
+    assert all(one == other for one, other in zip(found, expected)) and len(found) == len(expected)
+@pytest.mark.parametrize("make", [shrinks, rest])
+def test_subtracted_in_place(make):
+    found = make()
+    found -= 3.5
+    assert found == 0 or not found
+def test_no_difference(): assert not rest() ^ {1, 2}
+def test_difference_in_words(): assert f"{rest() - 3.5:.1f}" == "0.0"
+def test_solution(): assert abs(Solution().half(7) - 3.5) < 1e-9
+def test_another_solution(): assert abs(Solution().twice(7) - 14.5) < 1e-9
+def test_part_of_a_solution():
+    (found,) = Solution().parts(7)
+    assert abs(found - 3.5) < 1e-9
 def test_double():
     double = unittest.mock.Mock()
     notify(double)
@@ -187,7 +246,82 @@ def test_nothing_is_computed_from_what_is_expected():
     found = verify(Submission.from_code(COMPUTES), Suite.from_code(EXPECTS), runner="bubblewrap", seat="separate")
 
     assert [test.nodeid for test in found.tests if test.outcome == "passed"] == []
-    assert len(found.tests) == EXPECTS.count("def test_")
+    assert len({test.nodeid.partition("[")[0] for test in found.tests}) == EXPECTS.count("def test_")
+
+
+def test_a_star_import_does_not_make_a_class_known():
+    """
+    The suite knows the classes that it speaks of, and not all that a submission has.
+    """
+    submission = Submission.from_code("class Half:\n    __sub__ = lambda *_: 0.0\ndef half(x): return Half()")
+    suite = Suite.from_code("from solution import *\ndef test_it(): assert abs(half(7) - 3.5) < 1e-9")
+
+    assert verify(submission, suite, runner="bubblewrap", seat="separate").verdict == "failed"
+
+
+WORKS = """
+import collections
+import enum
+Word = collections.namedtuple("Word", "text count index")
+class Kind(str, enum.Enum):
+    title = "t"
+    count = "c"
+class Stack(list):
+    def push(self, x): self.append(x); return self
+class Name(str):
+    def title(self): return "a title of its own"
+class Vector:
+    def __init__(self, *parts): self.parts = list(parts)
+    def __add__(self, other): return Vector(*[a + b for a, b in zip(self.parts, other)])
+    def __mul__(self, number): return Vector(*[part * number for part in self.parts])
+    def __matmul__(self, other): return sum(a * b for a, b in zip(self.parts, other))
+    def __iadd__(self, other): self.parts = [a + b for a, b in zip(self.parts, other)]; return self
+    def __abs__(self): return sum(self.parts)
+    def __len__(self): return len(self.parts)
+    def __iter__(self): return iter(self.parts)
+    def __bool__(self): return any(self.parts)
+    def push(self, part): self.parts.append(part)
+    @classmethod
+    def of(cls, parts): return cls(*parts)
+ZERO = Vector(0, 0)
+def word(): return Word("a", 3, 5)
+def stack(): return Stack([1, 2])
+def vector(*parts): return Vector(*parts)
+"""
+
+USES = """
+import solution
+from solution import Kind, Name, Vector, ZERO, stack, vector, word
+
+def test_fields(): assert (word().count, word().index, word()) == (3, 5, ("a", 3, 5))
+def test_members(): assert Kind.count == "c" and Kind.title.value == "t" and Kind("c") is Kind.count
+def test_method(): assert Name("x").title() == "a title of its own"
+def test_list():
+    made = stack()
+    made.push(3).push(1)
+    made += [4]
+    assert made == [1, 2, 3, 1, 4] and made.count(1) == 2 and list(reversed(made))[0] == 4 and len(made) == 5
+def test_computes():
+    made = Vector(3, 4)
+    assert made @ [1, 2] == 11 and (made * 2) @ [1, 0] == 6 and Vector.of([1, 2]) @ [1, 1] == 3 and ZERO @ [1, 1] == 0
+    assert (made + made) @ [1, 0] == 6 and abs(made * 2) == 14 and not ZERO and made
+    made += [1, 1]
+    assert made @ [1, 0] == 4
+def test_counts():
+    made = vector(1, 2)
+    assert len(made) == 2 and list(made) == [1, 2]
+    made.push(3)
+    assert len(made) == 3 and list(made * 2) == [2, 4, 6] and len(made * 2) == 3
+"""
+
+
+def test_what_the_suite_knows_works_as_it_is():
+    """
+    Members with the name of a method of str, fields with that of one of tuple, and objects that compute and count.
+    """
+    found = verify(Submission.from_code(WORKS), Suite.from_code(USES), runner="bubblewrap", seat="separate")
+
+    assert found.verdict == "passed", [failure.message for failure in found.failures]
 
 
 def test_a_result_that_is_none_does_not_end_what_the_test_iterates_over():
