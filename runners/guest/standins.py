@@ -320,10 +320,13 @@ def _plain(value: Any) -> Any:
     base = named.value_type(type(value))
     if base is not None:
         return named.VALUES[base](value)
-    content = value._reproof.peer.ask("content", value)
-    if type(content) is not type(value)._reproof_content:
-        raise Garbled("content that is not of its kind")
-    return content
+    ref = value._reproof
+    if ref.content is None or ref.content[0] != ref.peer.changes:  # else it could be three when counted, and then none
+        content = ref.peer.ask("content", value)
+        if type(content) is not type(value)._reproof_content:
+            raise Garbled("content that is not of its kind")
+        ref.content = ref.peer.changes, content
+    return ref.content[1]
 
 
 _COMPARISONS = {f"__{name}__": _comparison(name) for name in COMPARISONS}
@@ -381,6 +384,7 @@ def _of_content(name: str) -> Callable[..., Any]:
         if _is_known(self) or _is_theirs((other,)):
             return _of_their_own(forward, self, other)
         content = _plain(self)
+        self._reproof.content = None  # `+=` changes it
         return getattr(type(content), name, _unsupported)(content, other)
 
     return compute
@@ -415,6 +419,16 @@ def _of_container(name: str) -> Callable[..., Any]:
         return forward(self) if _is_known(self) else own(_plain(self))
 
     return look
+
+
+def _of_sequence(self: Any, key: Any) -> Any:
+    forward = SPECIAL_METHODS["__getitem__"]
+    if not _is_known(self):
+        try:
+            return _plain(self)[key]
+        except (LookupError, TypeError):  # a default, or a matrix's row and column
+            pass
+    return forward(self, key)
 
 
 # `len(found) == len(expected)`, and then a loop over both with `zip`: nothing at all is compared with an object
@@ -478,6 +492,7 @@ CONTAINERS: dict[Any, type[Any]] = {kind.__name__: kind for kind in (list, dict,
 _SCALARS = (int, float, complex, str, bytes, frozenset)
 
 
+_GROUP: Any = getattr(builtins, "BaseExceptionGroup", BaseException)  # 3.11
 _IMMUTABLE: dict[Any, Any] = {list: tuple, deque: tuple, set: frozenset, bytearray: bytes, dict: Mapping}
 """Kinds that have of a container's methods those which do not change it."""
 
@@ -492,6 +507,8 @@ def _special_method(name: str, base: Any, content: Any, sized: bool) -> Callable
         return _of_scalar(name, base)
     if content in _IMMUTABLE and name in ("__len__", "__iter__"):
         return _of_container(name)
+    if name == "__getitem__" and (base is tuple or content in _IMMUTABLE):
+        return _of_sequence
     if content and (name in COMPUTES or name == "__contains__"):
         return _of_content(name)
     if base not in _SCALARS and (name in COMPUTES or name in MEASURES or name == "__bool__"):
@@ -636,6 +653,7 @@ class Stock:
         if words["content"] in CONTAINERS:
             namespace["__class__"] = property(lambda self: content)  # for `isinstance(..., list)`
             specials |= {"__len__", "__iter__", "__contains__", "__eq__", "__ne__"}
+            specials |= {"__getitem__"} if content is not set else set()
         elif "__len__" in specials:
             specials.add("__bool__")
         for name in specials:
@@ -660,6 +678,9 @@ class Stock:
             [name for name in words[told] if type(name) is str and not name.startswith(("__", *HIDDEN))]
             for told in ("methods", "shadows")
         )
+        raised = next((parent for parent in bases if issubclass(parent, BaseException)), None)
+        if raised is not None:  # `except*` asks a group for what it holds
+            methods = [name for name in methods if not hasattr(_GROUP if issubclass(raised, _GROUP) else raised, name)]
         namespace.update({name: MethodName(name) for name in methods})
         plain = base or _IMMUTABLE.get(content)
         if plain is not None:

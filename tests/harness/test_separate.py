@@ -99,6 +99,10 @@ class Counts(list):
     __len__ = lambda self: 3
     __iter__ = lambda self: iter(())
     index = count = lambda self, other: 1
+class Sorted(list):
+    __getitem__ = lambda self, index: [] if isinstance(index, slice) else 0
+class Group(ExceptionGroup):
+    split = lambda self, kind: (self, None)
 class Pair(tuple):
     __len__ = lambda self: 3
     __iter__ = lambda self: iter(())
@@ -121,6 +125,8 @@ class Failure(ValueError):
 number, difference, nothing, text, bag, few = Number, Difference, Nothing, Text, Bag, Few
 shrinks, rest, counts, pair, sized, indexed = Shrinks, Rest, Counts, Pair, Sized, Indexed
 def unclear(): raise ValueError(Text(""))
+def group(): raise Group("", [ValueError()])
+def in_order(numbers): return Sorted(numbers)
 def failure(): return Failure()
 def fails(): raise Failure
 def notify(double):
@@ -151,7 +157,8 @@ import unittest.mock
 import pytest
 from solution import (
     Failure, number, difference, nothing, half, text, bag, few, failure, fails, notify, forget, count, replace,
-    take_over, write, shrinks, rest, counts, pair, sized, indexed, unclear, Solution
+    take_over, write, shrinks, rest, counts, pair, sized, indexed, unclear, Solution,
+    in_order, group
 )
 
 class Double:
@@ -189,6 +196,15 @@ def test_start_of_a_text_in_an_exception():
 def test_count():
     found = counts()
     assert isinstance(found, list) and found.count(3) == 1
+def test_order():
+    found = in_order([3, 1, 2])
+    assert sorted(found) == [1, 2, 3] and all(one <= other for one, other in zip(found, found[1:]))
+def test_order_by_index():
+    found = in_order([3, 1, 2])
+    assert sorted(found) == [1, 2, 3] and all(found[i] <= found[i + 1] for i in range(len(found) - 1))
+def test_group():
+    try: group()
+    except* KeyError: pass
 def test_member_of_a_tuple():
     found = pair()
     assert isinstance(found, tuple) and 3 in found
