@@ -150,7 +150,7 @@ class Connection(Peer):
             self._depth += 1
             try:
                 result = self._converse(operation, operands, named)
-                if operation == "call" and isinstance(result, StandIn) and _is_class(operands[0]):
+                if operation == "call" and isinstance(type(result), StandInType) and _is_class(operands[0]):
                     result._reproof.named = True
                 return result
             except Gone:

@@ -36,8 +36,12 @@ if TYPE_CHECKING:
     from .crossing import Reader
     from .judging import Connection
 
-HIDDEN = ("pytest", "_pytest", "__pytest", "__test__", "__tracebackhide__", "is_hypothesis", "_hypothesis", "_reproof")
-"""Attributes by which pytest and Hypothesis know their own: nothing of the candidate's is that."""
+HIDDEN = (
+    *("pytest", "_pytest", "__pytest", "__test__", "__tracebackhide__", "is_hypothesis", "_hypothesis", "_reproof"),
+    "__array",
+)
+"""Attributes by which pytest and Hypothesis know their own, and NumPy what it reads from memory, at an address that
+the object tells, or lets decide of an `allclose`: nothing of the candidate's is that."""
 
 
 OUR_OWN = ("_reproof", "__file__", "__path__", "__cached__", "__warningregistry__", "__wrapped__")
