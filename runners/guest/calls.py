@@ -47,7 +47,7 @@ def _one(call: dict[str, Any], workspace: str, clock: TestClock, describe: failu
     event: dict[str, Any] = {"e": "case", "id": call["id"]}
     started = time.perf_counter()
     try:
-        clock.running = True
+        clock.begin()
         if call.get("program"):
             _program(call, workspace, event)
         else:
@@ -57,7 +57,7 @@ def _one(call: dict[str, Any], workspace: str, clock: TestClock, describe: failu
     except BaseException as exc:
         event["failure"] = describe(exc, exc.__traceback__)
     finally:
-        clock.running = False
+        clock.stop()
         event["seconds"] = time.perf_counter() - started
     return event
 

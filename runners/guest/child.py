@@ -328,6 +328,9 @@ def write_files(files: list[list[str]], workspace: str) -> None:
             file.write(from_base64(data))
 
 
+_now = time.monotonic  # whatever a test makes of it
+
+
 class OutOfTime(BaseException):
     """This test has had its time. Not an Exception: a candidate's own `except Exception` must not eat it."""
 
@@ -338,11 +341,20 @@ class TestClock:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.running = False
+        self._began = 0.0
 
     def arm(self) -> None:
         signal.signal(SIGNAL_TIME, self._ring)
 
+    def begin(self) -> None:
+        """A test of its own, with all of its time."""
+        self._began = _now()
+        self.running = True
+
+    def stop(self) -> None:
+        self.running = False
+
     def _ring(self, number: int, frame: FrameType | None) -> None:
-        # It may come a moment late, when the test is already over; or too early, and is then rung again.
-        if self.running and not _is_speaking(frame):
+        # It may come a moment late, when the test is over or another one has begun. It is rung again.
+        if self.running and _now() - self._began >= self.seconds and not _is_speaking(frame):
             raise OutOfTime(f"the test ran longer than its {self.seconds:g} seconds")

@@ -161,11 +161,11 @@ class DirectRun:
         begun = now()
         try:
             try:
-                clock.running = True
+                clock.begin()
                 test()
                 self._watch.check(nodeid)
             finally:
-                clock.running = False
+                clock.stop()
         except BaseException as exc:
             raised = exc
         return raised, round(now() - begun, 6)

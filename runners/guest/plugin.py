@@ -69,10 +69,12 @@ class AlarmClock(TestClock):
     def arm(self) -> None:
         signal.signal(signal.SIGALRM, self._ring)
 
-    def start(self) -> None:
+    def begin(self) -> None:
+        super().begin()
         signal.setitimer(signal.ITIMER_REAL, self.seconds, 0.25)
 
     def stop(self) -> None:
+        super().stop()
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -350,17 +352,13 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         listener.guard.before(item)
     if _is_canary(item):
         option.maxfail = 0
-    clock.running = True
-    if hasattr(clock, "start"):
-        clock.start()
+    clock.begin()
     try:
         return (yield)
     except OutOfTime:
         raise  # between two phases: the supervisor ends the process
     finally:
-        clock.running = False
-        if hasattr(clock, "stop"):
-            clock.stop()
+        clock.stop()
         if _is_canary(item):  # it is none of the suite's, and counts for nothing
             session.testsfailed, option.maxfail = failed, most
 
