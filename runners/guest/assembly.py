@@ -41,6 +41,9 @@ class Assembly:
             (config, "pluginmanager", manager),
             (manager, "_inner_hookexec", manager._inner_hookexec),
         ]
+        self._parts += [
+            (hook, "_hookexec", hook._hookexec) for name, hook in self._hooks.items() if name in _WATCHED_HOOKS
+        ]
         objects = (session, config, manager, config.hook)
         self._objects = [(part, type(part), _functions_of(type(part))) for part in objects]
 

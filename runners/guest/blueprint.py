@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
-    from typing import Union
+    from typing import TypeGuard, Union
 
     Definition = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef]
 
@@ -59,6 +59,9 @@ class Blueprint:
         if b"global " in source:
             self._globals(tree)
         self._gather(tree)
+        self.inputs = {name for _, node in self.parametrized() for name in _parameters(node) - _expected(node)}
+        """Parameters that more is done with than to compare results with them, in any test. Read off before
+        pytest puts other statements in place of the asserts."""
 
     @property
     def plain(self) -> set[str]:
@@ -168,7 +171,7 @@ class Blueprint:
         for name in names[:LOOKED_AT]:
             node = self.functions[name]
             if self._is_cheap(node):
-                for parameter in _parameters(node):
+                for parameter in sorted(_parameters(node)):
                     if _only_expected(node, parameter):
                         yield Twin(name, parameter=parameter)
                 yield from (Twin(name, line=line) for line in _impossible(node))
@@ -243,19 +246,51 @@ def _is_slow(node: ast.AST) -> bool:
 
 def _impossible(node: ast.FunctionDef) -> Iterator[int]:
     """Lines of asserts at the top of a function that compare something with a literal."""
-    lines = [part.lineno for part in node.body if isinstance(part, ast.Assert) and literal_side(part) is not None]
-    yield from (line for line in lines if lines.count(line) == 1)
+    asserts = [part for part in node.body if isinstance(part, ast.Assert)]
+    lines = [part.lineno for part in asserts if literal_side(part) is not None]
+    given = {name.arg for name in node.args.args}
+    idle = {part.lineno for part in asserts if isinstance(part.test, ast.Compare) and _is_of(part.test, given)}
+    once = [line for line in lines if lines.count(line) == 1]
+    yield from [line for line in once if line not in idle] or once
+
+
+def _is_of(test: ast.Compare, given: set[str]) -> bool:
+    """Whether only what the test was given is compared: that says more about the test than about a result."""
+    return any(isinstance(side, ast.Name) and side.id in given for side in (test.left, *test.comparators))
 
 
 def literal_side(node: ast.Assert) -> ast.expr | None:
-    """The literal of `assert something == literal`, which no right solution can equal if it is another."""
+    """The literal of `assert something == literal`, which no right solution can equal if it is another.
+
+    The same for a number in `something == approx(number)` and `abs(something - number) < number`.
+    """
     test = node.test
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return None
     left, right = test.left, test.comparators[0]
-    if is_literal(right):
-        return None if is_literal(left) else right
-    return left if is_literal(left) else None
+    if isinstance(test.ops[0], (ast.Lt, ast.LtE)) and is_literal(right):
+        inner = left.args[0] if _calls(left, "abs") else None
+        if not isinstance(inner, ast.BinOp) or not isinstance(inner.op, ast.Sub):
+            return None
+        return _the_literal(*(part if _is_number(part) else None for part in (inner.left, inner.right)))
+    if not isinstance(test.ops[0], ast.Eq):
+        return None
+    about = [part.args[0] if _calls(part, "approx") and _is_number(part.args[0]) else None for part in (left, right)]
+    return _the_literal(*about) or _the_literal(*(part if is_literal(part) else None for part in (left, right)))
+
+
+def _the_literal(left: ast.expr | None, right: ast.expr | None) -> ast.expr | None:
+    return None if left is not None and right is not None else left or right
+
+
+def _calls(node: ast.expr, name: str) -> TypeGuard[ast.Call]:
+    named = (getattr(node.func, "id", ""), getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ()
+    return name in named and bool(getattr(node, "args", ()))
+
+
+def _is_number(node: ast.expr) -> bool:
+    value = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
 
 
 def is_literal(node: ast.expr) -> bool:
@@ -270,9 +305,8 @@ def is_literal(node: ast.expr) -> bool:
     return False
 
 
-def _parameters(node: ast.FunctionDef) -> Iterator[str]:
-    for mark in node.decorator_list:
-        yield from _parameter_names(mark)
+def _parameters(node: ast.FunctionDef) -> set[str]:
+    return {name for mark in node.decorator_list for name in _parameter_names(mark)}
 
 
 def _parameter_names(mark: ast.expr) -> list[str]:
@@ -311,6 +345,10 @@ def _only_expected(node: ast.FunctionDef, parameter: str) -> bool:
         allowed |= set(map(id, _harmless_uses(test, parameter)))
     used = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id == parameter]
     return decided and all(id(part) in allowed for part in used)
+
+
+def _expected(node: ast.FunctionDef) -> set[str]:
+    return {name for name in _parameters(node) if _only_expected(node, name)}
 
 
 def _harmless_uses(test: ast.expr, parameter: str) -> Iterator[ast.expr | None]:

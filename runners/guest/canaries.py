@@ -27,6 +27,7 @@ from . import blueprint
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import CodeType
     from typing import Any
 
@@ -132,22 +133,20 @@ class Plan:
         test = self._found.functions[twin.name]
         changed = self._found.functions[twin.helper] if twin.helper else test
         statement = next(part for part in changed.body if isinstance(part, ast.Assert) and part.lineno == twin.line)
-        side, compared = blueprint.literal_side(statement), statement.test
-        assert side is not None and isinstance(compared, ast.Compare)
+        side = blueprint.literal_side(statement)
+        assert side is not None
+        parent, field, index = next(_places(statement, side))
         other = ast.parse(repr(self._other(ast.literal_eval(side))), mode="eval").body
         for part in ast.walk(other):
             ast.copy_location(part, side)
-        kept = compared.left, compared.comparators, test.decorator_list
-        if compared.left is side:
-            compared.left = other
-        else:
-            compared.comparators = [other]
-        test.decorator_list = []
+        decorators, test.decorator_list = test.decorator_list, []
+        _put(parent, field, index, other)
         try:
             body: list[ast.stmt] = [changed, test] if twin.helper else [test]
             return _compile(ast.Module(body=body, type_ignores=[]), self._filename, "exec", dont_inherit=True)
         finally:
-            compared.left, compared.comparators, test.decorator_list = kept
+            test.decorator_list = decorators
+            _put(parent, field, index, side)
 
     # --- once the module is imported ----------------------------------------
 
@@ -217,6 +216,23 @@ class Plan:
         if kind is dict:
             return {**value, far: far}
         return far
+
+
+def _places(tree: ast.AST, wanted: ast.AST) -> Iterator[tuple[ast.AST, str, int]]:
+    """Where a node stands: in which other, as which field, and where in a list of them."""
+    for node in ast.walk(tree):
+        for field, value in ast.iter_fields(node):
+            for index, part in enumerate(value if isinstance(value, list) else [value]):
+                if part is wanted:
+                    yield node, field, index
+
+
+def _put(parent: ast.AST, field: str, index: int, node: ast.AST) -> None:
+    value = getattr(parent, field)
+    if isinstance(value, list):
+        value[index] = node
+    else:
+        setattr(parent, field, node)
 
 
 def _names(found: Blueprint, chance: random.Random, count: int) -> list[str]:

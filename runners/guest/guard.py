@@ -12,6 +12,7 @@ import ast
 import base64
 import builtins
 import itertools
+import operator
 import os
 import random
 import re
@@ -19,6 +20,7 @@ import sys
 import types
 
 import pytest
+from _pytest.assertion import rewrite
 
 from . import assembly, blueprint, canaries, child, importer, inventory, pristine, served, watch
 from .installed import has_other_plugins
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
     from .child import Channel
     from .failures import Describer
+
+    _Asked = tuple[Any, Any, bool]
+    """A value, what it is compared with, and whether that is known."""
 
 MOST = 20
 MANY = 10
@@ -48,6 +53,7 @@ _DECIDING = ("pytest_plugins", "__test__", "pytestmark")
 """Names of a test module by which pytest decides what to run."""
 
 
+_belongs_to = operator.attrgetter("session", "config", "parent")
 _SPOKEN_OF = re.compile(rb"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
 _FIXTURES = {
     b"capsys": ("_pytest.capture", "CaptureFixture"),
@@ -80,23 +86,53 @@ def _sets(text: bytes, name: str) -> bool:
     )
 
 
+_Approx: Any = type(pytest.approx(0)).__mro__[1]
+"""The base of all that `approx` gives."""
 _ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
 _PLAIN = _ATOMS | {list, tuple, dict, set}
 
 
-def _parts(value: Any, depth: int) -> Iterator[Any]:
-    """A value, and what it holds; not all of it if that is much."""
-    yield value
+def _pairs(value: Any, other: Any, depth: int, whole: bool = True) -> Iterator[_Asked]:
+    """A value and what it is compared with, then the same of what it holds; not of all if that is much."""
+    yield value, other, whole
+    kind, others = type(value), ()
     inner: Any = ()
     if isinstance(value, list):
         inner = list.__iter__(value)
     elif isinstance(value, tuple):
         inner = tuple.__iter__(value)
-    elif type(value) is dict:
+    elif kind is dict:
         inner = value.values()
-    for part in itertools.islice(inner, _LOOKED_INTO if depth else 0):
+    else:
+        return
+    if type(other) is kind and len(other) == len(value):
+        others = other.values() if kind is dict else other
+    for part, its in itertools.zip_longest(itertools.islice(inner, _LOOKED_INTO if depth else 0), others):
         if type(part) not in _ATOMS:
-            yield from _parts(part, depth - 1)
+            yield from _pairs(part, its, depth - 1, bool(others))
+
+
+def _near(value: Any, chance: random.Random) -> list[Any]:
+    """Others of the same kind, that look as likely."""
+    kind = type(value)
+    if kind is bool:
+        return [not value]
+    if kind is int or kind is float:
+        return [value + sign * (chance.randrange(1, 3) + abs(value) // 2 * more) for sign in (1, -1) for more in (0, 1)]
+    if kind is str:
+        turned = ["".join(chr(ord(sign) ^ bit) for sign in value) for bit in (1, 2)] if value else []
+        return [*turned, value + "1", value[1:] + "0"]
+    if kind is list or kind is tuple:
+        number, end = chance.getrandbits(60), chance.getrandbits(60)
+        others = [[*value, number], [*value, end]]
+        others += [[number, *value[1:]], [*value[:-1], end]] if value else []
+        return list(map(kind, others))
+    if kind is dict or kind is set:
+        keys = [chance.getrandbits(60) for _ in range(2)]
+        return [{**value, key: key} if kind is dict else {*value, key} for key in keys]
+    if isinstance(value, _Approx) and type(value.expected) in (int, float):
+        return [pytest.approx(another) for another in _near(value.expected, chance)]
+    return []
 
 
 class _Fresh(Exception):
@@ -129,9 +165,11 @@ class Guard:
         self._chance = random.Random(os.urandom(32))  # noqa: S311  # who can see its state has seen the canaries
         self._plans: dict[str, canaries.Plan] = {}
         self._blueprints: dict[str, blueprint.Blueprint] = {}
-        self._told: set[str] = set()
+        self._told: dict[str, set[str]] = {"findings": set(), "suspicions": set(), "rejected": set()}
         self._assembly: assembly.Assembly | None = None
         self._items: list[pytest.Item] = []
+        self._places: list[Any] = []
+        self._tracers: tuple[Any, Any] = None, None
         self._moments: set[str] = set()
         self._marked: set[str] = set()
         self._collectors: dict[str, Any] = {}
@@ -140,7 +178,8 @@ class Guard:
         self._meant: dict[str, dict[str, tuple[str, Any]]] = {}
         self._used: list[tuple[str, dict[str, Any], str, Any]] = []
         self._classes_used: dict[int, list[pristine.Kept]] = {}
-        self._liars: dict[type[Any], bool] = {}
+        self._equalities: dict[type[Any], tuple[Any, bool]] = {}
+        self._compare: Any = None
         self._comparing = False
         self._looks = 0
         self._hooked: bool | None = None
@@ -157,7 +196,7 @@ class Guard:
     def begin(self) -> None:
         """Before anything of the submission can run."""
         self.suite.install()
-        self.suite.compared = self._compared
+        self.suite.comparing, self.suite.compared = self._before_comparing, self._compared
         watch.rejected = self._rejected
         self._news["checks"] = ["the suite's modules run from memory"]
         if self.suite.blank():
@@ -174,8 +213,8 @@ class Guard:
 
     def _rejected(self, frame: Any) -> None:
         place = watch.place_of(self._describe, frame, 40)
-        if place is not None and place not in self._told:
-            self._told.add(place)
+        if place is not None and place not in self._told["rejected"]:
+            self._told["rejected"].add(place)
             self._send({"e": "rejected", "place": place})
 
     # --- canaries -----------------------------------------------------------
@@ -278,6 +317,7 @@ class Guard:
     def remember(self, session: pytest.Session) -> None:
         """How pytest's own objects are put together, before any test module is imported."""
         self._assembly = assembly.of(session)
+        self._tracers = sys.gettrace(), sys.getprofile()
 
     def look(self, when: str) -> None:
         """Compare with what was. Called at moments when no fixture of the suite's is active."""
@@ -294,6 +334,8 @@ class Guard:
         if self._assembly is not None:
             for what in self._assembly.changes(self._submitted, b"pytest_plugins" in self._text):
                 self._find(f"the submission {what} ({when})")
+        if self._items and not pristine.identical(self._placed(), self._places):
+            self._differs("items", "changed pytest's list of tests, or what one of them belongs to", None, when)
         for item in self._items:
             for name in vars(item).keys() & _OF_ITEMS:
                 self._find(f"the submission replaced `{name}` of the test {item.nodeid} ({when})")
@@ -324,8 +366,9 @@ class Guard:
 
     def _changed(self, change: pristine.Change, when: str) -> None:
         place = self._submitted(change.now)
-        named = change.name.rpartition(".")[2].encode() in self._text
-        if place is None and (named or change.now is None or self._is_known(change.now)):
+        name = change.name.rpartition(".")[2]
+        by_suite = name.encode() in self._text and _sets(self._text, name)
+        if place is None and (by_suite or change.now is None or self._is_known(change.now, name)):
             return  # the suite's own doing, or a library's
         by = f", {place}" if place else ""
         said = f"the submission replaced `{change.name}`{by} ({when})"
@@ -337,7 +380,7 @@ class Guard:
     def _differs(self, name: str, what: str, now: Any, when: str, proof: bool = True) -> None:
         """Something that the suite relies on is another, and neither the suite nor a library has done it."""
         place = self._submitted(now)
-        if place is None and (self._is_librarys(now) or _sets(self._text, name)):
+        if place is None and (self._is_known(now, name) or _sets(self._text, name)):
             return
         if name in inventory.OF_TESTS and self._assembly and has_other_plugins(self._assembly.session.config):
             return
@@ -346,40 +389,80 @@ class Guard:
 
     # --- what was found equal -------------------------------------------------
 
-    def _compared(self, left: Any, right: Any) -> None:
-        """An operand of the submission's that equals what it has never seen is no answer to anything."""
+    def _before_comparing(self, left: Any, right: Any) -> list[_Asked]:
+        """What decides itself to what it is equal. It is asked about others first: one that agrees with
+        whatever comes first has then agreed with those."""
         if self._comparing:
-            return
+            return []
+        found = [*_pairs(left, right, 3), *_pairs(right, left, 3)]
+        asked = [(part, other, whole) for part, other, whole in found if self._decides(type(part), other)]
+        if asked:
+            self._guarded(self._equals_another, asked)
+        return asked
+
+    def _compared(self, asked: list[_Asked]) -> None:
+        """An operand of the submission's that equals what it has never seen is no answer to anything."""
+        for (part, _, _), agrees in zip(asked, self._guarded(self._equals_another, asked)):  # noqa: B905  # 3.9
+            if agrees:
+                kind = type(part)
+                told = f"an object of the submission's class {kind.__qualname__} is equal to {agrees}"
+                (self._suspect if kind.__name__.encode() in self._text else self._find)(told)
+
+    def _guarded(self, ask: Any, asked: list[_Asked]) -> list[str]:
         self._comparing = True
         try:
-            for one, other in ((left, right), (right, left)):
-                for part in _parts(one, 3):
-                    if self._has_own_equality(type(part)) and self._equals_anything(part, part is one, other):
-                        kind = type(part)
-                        told = f"an object of the submission's class {kind.__qualname__} is equal to everything"
-                        (self._suspect if kind.__name__.encode() in self._text else self._find)(told)
+            return [ask(*one) for one in asked]
         finally:
             self._comparing = False
 
-    def _has_own_equality(self, kind: type[Any]) -> bool:
-        if kind not in self._liars:
-            equal = getattr(kind, "__eq__", None)
-            own = equal is not None and not isinstance(equal, types.WrapperDescriptorType) and not self._is_known(equal)
-            agreeable = kind.__module__ == "unittest.mock" and b"mock" not in self._text
-            self._liars[kind] = own or agreeable
-        return self._liars[kind]
+    def _decides(self, kind: type[Any], other: Any) -> bool:
+        """Whether equality is in the hands of this class: of its own code, or of the arithmetic that approx does."""
+        return kind not in _PLAIN and (isinstance(other, _Approx) or self._has_own_equality(kind))
 
-    def _equals_anything(self, value: Any, whole: bool, other: Any) -> bool:
-        """Equality may give what is no bool, as arrays do; compared with something plain, it must not be true."""
+    def _has_own_equality(self, kind: type[Any]) -> bool:
+        base, equal = pristine.equality_of(kind)
+        if self._equalities.get(kind, (None, False))[0] is not equal:
+            stock = isinstance(equal, types.WrapperDescriptorType) and equal.__name__ == "__eq__"
+            made = getattr(equal, "__module__", None), getattr(equal, "__qualname__", None)
+            at_home = made == (base.__module__, f"{base.__qualname__}.__eq__") and self._is_known(equal, "__eq__")
+            agreeable = made[0] == "unittest.mock" and b"mock" not in self._text
+            self._equalities[kind] = equal, agreeable or not (stock or at_home)
+        return self._equalities[kind][1]
+
+    def _equals_another(self, value: Any, other: Any, whole: bool) -> str:
+        """Of what it is never equal to by right, what it says to be equal to.
+
+        Equality may give what is no bool, as arrays do; compared with something plain, it must not be true.
+        """
+        if self._compare is None:
+            self._compare = self._comparing_code()
         number = self._chance.getrandbits(60)
-        for stranger in (_Fresh(), number, f"{number:x}", number + 0.5, [number]):
-            try:
-                answer = value == stranger
-                if answer is True or (whole and type(other) in _PLAIN and answer):
-                    return True
-            except Exception:
-                continue
-        return False
+        plain = whole and type(other) in _PLAIN
+        strangers = (_Fresh(), number, f"{number:x}", number + 0.5, [number])
+        for stranger in strangers if self._has_own_equality(type(value)) else ():
+            if self._are_equal(value, stranger, plain):
+                return "everything"
+        if whole:
+            near = [self._are_equal(value, another, plain) for another in _near(other, self._chance)]
+            if sum(near) > 1 or (near and type(other) is bool and near[0]):
+                return "other values than the one that it was compared with"
+        return ""
+
+    def _are_equal(self, value: Any, other: Any, plain: bool) -> bool:
+        try:
+            answer = self._compare(value, other)
+            return answer is True or (plain and bool(answer))
+        except Exception:
+            return False
+
+    def _comparing_code(self) -> Any:
+        """Compares in a frame that looks like a test's: there are objects that look who asks."""
+        path, found = next(iter(self._blueprints.items()))
+        name = next((name for name in found.tests if name.isidentifier()), "test_it")
+        space: dict[str, Any] = {"__name__": os.path.basename(path)[: -len(".py")]}
+        filename = os.path.join(self._describe.workspace, path)
+        exec(compile(f"def {name}(a, b): return a == b", filename, "exec"), space)  # noqa: S102  # ours
+        return space[name]
 
     # --- the suite's modules ------------------------------------------------
 
@@ -388,6 +471,8 @@ class Guard:
         if collector is None:
             return
         space = vars(collector.obj)
+        if path in self.suite.codes and (space.get("@pytest_ar"), space.get("@py_builtins")) != (rewrite, builtins):
+            self._find(f"the submission replaced what asserts call in the suite's {path}")
         for name, (label, before) in self._meant[path].items():
             if space.get(name) is not before and name not in found.rebound:
                 self._differs(
@@ -412,7 +497,8 @@ class Guard:
 
     def collected(self, session: pytest.Session) -> None:
         """All tests are known; the candidate has been imported, and none has run."""
-        self._items = list(session.items)
+        self._items, self._session = list(session.items), session
+        self._places = self._placed()
         if len(self._items) >= MANY:
             self._moments = {self._chance.choice(self._items).nodeid}
         for item in self._items:
@@ -425,6 +511,10 @@ class Guard:
         self._take_inventory(complete)
         self._marked = {item.nodeid for item in self._items if inventory.may_be_skipped(item)}
         self.look("after collection")
+
+    def _placed(self) -> list[Any]:
+        """Which tests are to be run, in what order, and the objects of pytest's that each goes by."""
+        return [*self._session.items, *itertools.chain.from_iterable(map(_belongs_to, self._items))]
 
     def _take_inventory(self, complete: bool) -> None:
         """Compare the suite's modules with their source, and remember what they are made of."""
@@ -481,6 +571,14 @@ class Guard:
         by_itself = self._suite_has_hooks(item.config) or b"add_marker" in self._text or b"applymarker" in self._text
         return item.nodeid in self._marked or by_itself
 
+    def let_go(self) -> None:
+        """What the candidate had Python call at each step of a test is called at none of pytest's own."""
+        trace, profile = self._tracers
+        if sys.getprofile() is not profile:
+            sys.setprofile(profile)
+        if sys.gettrace() is not trace:
+            sys.settrace(trace)
+
     def before(self, item: pytest.Item) -> None:
         if item.nodeid in self._moments:
             self._moments.discard(item.nodeid)
@@ -511,9 +609,9 @@ class Guard:
         self._note("suspicions", text)
 
     def _note(self, kind: str, text: str) -> None:
-        short = text.partition(" (")[0]
-        if short not in self._told and len(self._told) < MOST:
-            self._told.add(short)
+        short, told = text.partition(" (")[0], self._told[kind]
+        if short not in told and len(told) < MOST:
+            told.add(short)
             self._news.setdefault(kind, []).append(text[:500])
 
     def _tell(self) -> None:
@@ -548,15 +646,18 @@ class Guard:
             return self._describe.relative(str(space["__file__"]))
         return None
 
-    def _is_librarys(self, value: Any) -> bool:
-        """Whether a library's code made it. The suite's own in another place may be a trick: one test for another."""
-        code = pristine.code_of(value)
-        return code is not None and self._is_known(value) and self._describe.relative(code.co_filename) is None
+    def _is_known(self, value: Any, name: str) -> bool:
+        """Whether a library's code made it, and so no one's trick, where something else had that name.
 
-    def _is_known(self, value: Any) -> bool:
-        """Whether the suite or a library made it, and so no one's trick."""
+        Some libraries adapt others. Python's own, pytest and the suite do not: a function of theirs that
+        stands in another's place was put there.
+        """
         code = pristine.code_of(value)
-        return code is not None and not code.co_filename.startswith("<") and self._submitted(value) is None
+        if code is None or code.co_filename.startswith("<") or self._submitted(value) is not None:
+            return False
+        if f"_{code.co_name}".endswith(f"_{name}"):
+            return True
+        return self._describe.relative(code.co_filename) is None and not pristine.is_basic(code.co_filename)
 
     def _is_judge(self, thing: Any) -> bool:
         """Whether a function, class or object is pytest's, or the suite's."""

@@ -33,7 +33,7 @@ XUNIT = {
     *("setUpModule", "tearDownModule", "load_tests"),
 }
 """Names of a module by which pytest and unittest do something before and after its tests."""
-OF_TESTS = ("callspec", "funcargs", "obj", "inner_test", "settings")
+OF_TESTS = ("callspec", "funcargs", "obj", "inner_test", "settings", "func", "items")
 """What plugins may change of a test."""
 _FIXTURE: Any = getattr(fixtures, "FixtureFunctionDefinition", ())
 _UNITTEST = ("__unittest_skip__", "__unittest_expecting_failure__")
@@ -60,6 +60,8 @@ class Inventory:
         self._kept: dict[str, Any] = {}
         self._members: list[tuple[type[Any], dict[str, Any]]] = []
         self._tests: dict[int, tuple[pytest.Function, Any, tuple[Any, ...], list[tuple[int, str]]]] = {}
+        self._answers: list[tuple[Any, str, Any]] = []
+        self._fixtures: dict[int, tuple[Any, Any]] = {}
         self._settings: list[tuple[Any, Any, Any, tuple[Any, ...]]] = []
 
     # --- as the source says -------------------------------------------------
@@ -131,10 +133,7 @@ class Inventory:
                 yield name, f"`{name}` among the names of the suite's {self._path}", value
 
     def _parameters(self, items: Sequence[pytest.Item], complete: bool) -> Iterator[Amiss]:
-        by_name: dict[str, list[Any]] = {}
-        for item in items:
-            if hasattr(item, "callspec"):
-                by_name.setdefault(item.nodeid.partition("::")[2].partition("[")[0], []).append(item)
+        by_name = _by_name(items)
         for name, node in self._found.parametrized():
             of_it = by_name.get(name, [])
             for names, rows in self._found.rows(node):
@@ -159,10 +158,29 @@ class Inventory:
         for item in items:
             if isinstance(item, pytest.Function):
                 self._tests[id(item)] = (item, _function_of(item), _parameters_of(item), _given(item))
+                for found in item._fixtureinfo.name2fixturedefs.values():
+                    self._fixtures.update((id(fixture), (fixture, fixture.func)) for fixture in found)
+        self._keep_answers(items)
         for function in {id(test[1]): test[1] for test in self._tests.values()}.values():
             handle, settings = _hypothesis_of(function)
             if handle is not None:
                 self._settings.append((function, handle.inner_test, settings, _values(settings)))
+
+    def _keep_answers(self, items: Sequence[pytest.Item]) -> None:
+        """Lists and the like with which results are compared, and nothing else is done: none of them ever changes."""
+        by_name = _by_name(items)
+        inputs = self._found.inputs
+        for name, node in self._found.parametrized():
+            for names, rows in self._found.rows(node):
+                of_it = by_name.get(name, []) if not inputs.issuperset(names) else []
+                said = [_row(row) for row in rows] if of_it else []
+                for item in of_it:
+                    index = item.callspec.indices.get(names[0])
+                    row = said[index] if isinstance(index, int) and 0 <= index < len(said) else _Unknown
+                    cells = (row,) if len(names) == 1 else row if isinstance(row, (tuple, list)) else ()
+                    pairs = zip(names, cells)  # noqa: B905  # 3.9
+                    kept = [(parameter, cell) for parameter, cell in pairs if isinstance(cell, (list, dict, set))]
+                    self._answers += [(item, parameter, cell) for parameter, cell in kept if parameter not in inputs]
 
     def changes_of(self, item: pytest.Function) -> Iterator[Amiss]:
         """What of a test is another now. Asked when it is about to be called, too: it may be put back later."""
@@ -194,12 +212,27 @@ class Inventory:
         for item, *_ in self._tests.values():
             if vars(item).get("_obj") is not None:
                 yield from self.changes_of(item)
+        for item, parameter, said in self._answers:
+            if not _same(item.callspec.params.get(parameter), said):
+                yield "callspec", f"the parameters of {item.nodeid}", None
+        for fixture, function in self._fixtures.values():
+            if fixture.func is not function:
+                yield "func", f"the fixture {fixture.argname} of {self._path}", fixture.func
         for function, inner, settings, values in self._settings:
             handle, now = _hypothesis_of(function)
             if getattr(handle, "inner_test", None) is not inner:
                 yield "inner_test", f"what Hypothesis runs as {function.__name__}", getattr(handle, "inner_test", None)
             if now is not settings or not pristine.identical(_values(now), values):
                 yield "settings", f"the settings of {function.__name__} in {self._path}", None
+
+
+def _by_name(items: Sequence[pytest.Item]) -> dict[str, list[Any]]:
+    """Tests with parameters, by what their source calls them."""
+    found: dict[str, list[Any]] = {}
+    for item in items:
+        if hasattr(item, "callspec"):
+            found.setdefault(item.nodeid.partition("::")[2].partition("[")[0], []).append(item)
+    return found
 
 
 def may_be_skipped(item: pytest.Item) -> bool:

@@ -314,6 +314,8 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
     if listener.watch is not None:
         listener.watch.begin(f"the collection of {collector.nodeid}")
     report = yield
+    if listener.guard is not None:
+        listener.guard.let_go()
     call = getattr(report, "call", None)
     if call is not None and call.excinfo is not None:
         if report.outcome == "skipped":
@@ -367,7 +369,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if listener.guard is not None:
         listener.guard.before_call(item)
-    result = yield
+    try:
+        result = yield
+    finally:
+        if listener.guard is not None:
+            listener.guard.let_go()
     if listener.watch is not None:
         listener.watch.check(item.nodeid)
     return result

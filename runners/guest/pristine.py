@@ -15,6 +15,7 @@ import builtins
 import ctypes
 import gc
 import operator
+import os
 import re
 import sys
 import types
@@ -219,6 +220,26 @@ def has_wrong_patterns() -> bool:
     """Whether `re` has anything under another pattern than it was made of: `pytest.raises(match=...)` would take it."""
     known = [*getattr(re, "_cache", {}).items(), *getattr(re, "_cache2", {}).items()]
     return any(key[1] != made.pattern for key, made in known)
+
+
+_bases_of: Any = type.__dict__["__mro__"].__get__
+_space_of: Any = type.__dict__["__dict__"].__get__
+
+
+def equality_of(kind: type[Any]) -> tuple[type[Any], Any]:
+    """What its objects are compared by, whatever its metaclass says, and the class that says so."""
+    return next((base, _space_of(base)["__eq__"]) for base in _bases_of(kind) if "__eq__" in _space_of(base))
+
+
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+_ADDED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+def is_basic(filename: str) -> bool:
+    """Whether code is the standard library's, or of what tests are run with."""
+    if any(f"{os.sep}{package}{os.sep}" in filename for package in JUDGES):
+        return True
+    return filename.startswith(_LIBRARY) and not any(folder in filename for folder in _ADDED)
 
 
 def identical(now: Iterable[Any], before: Iterable[Any]) -> bool:

@@ -45,8 +45,10 @@ class Served:
     def __init__(self, files: dict[str, bytes], workspace: str, study: Studied) -> None:
         self._files, self._workspace, self._study = files, os.path.realpath(workspace), study
         self.codes: dict[str, CodeType] = {}
-        self.compared: Callable[[Any, Any], None] | None = None
-        """Told what an assert of the suite's has found equal, unless both are of types that cannot lie."""
+        self.comparing: Callable[[Any, Any], Any] | None = None
+        """Told what an assert of the suite's is about to compare, unless both are of types that cannot lie."""
+        self.compared: Callable[[Any], None] | None = None
+        """Told what `comparing` has said of what was found equal then."""
         self.on_disk: dict[str, bytes] = dict(files)
 
     def install(self) -> None:
@@ -100,11 +102,15 @@ class Served:
 _HONEST = frozenset((type(None), bool, int, float, complex, str, bytes))
 
 
-def _found_equal(left: Any, right: Any, result: Any) -> None:
-    if result is False or (type(left) in _HONEST and type(right) in _HONEST):
-        return
-    if _suite is not None and _suite.compared is not None:
-        _suite.compared(left, right)
+def _about_to_compare(left: Any, right: Any) -> Any:
+    if type(left) in _HONEST and type(right) in _HONEST:
+        return None
+    return None if _suite is None or _suite.comparing is None else _suite.comparing(left, right)
+
+
+def _found_equal(asked: Any, result: Any) -> None:
+    if asked and result is not False and _suite is not None and _suite.compared is not None:
+        _suite.compared(asked)
 
 
 def _again(side: ast.expr) -> ast.expr:
@@ -113,7 +119,7 @@ def _again(side: ast.expr) -> ast.expr:
 
 
 class _Rewriter(rewrite.AssertionRewriter):
-    """As pytest's own; and after each `assert this == that` we are told of both."""
+    """As pytest's own; and before and after each `assert this == that` we are told of both."""
 
     def visit_Compare(self, comp: ast.Compare) -> Any:
         found = super().visit_Compare(comp)
@@ -122,7 +128,10 @@ class _Rewriter(rewrite.AssertionRewriter):
             (result,), compared = last.targets, last.value
             if isinstance(result, ast.Name) and isinstance(compared, ast.Compare):
                 sides = [_again(side) for side in (compared.left, compared.comparators[0])]
-                told = self.helper(_found_equal.__name__, *sides, ast.Name(result.id, ast.Load()))
+                asked = self.variable()
+                asks = self.helper(_about_to_compare.__name__, *sides)
+                self.statements.insert(-1, ast.Assign([ast.Name(asked, ast.Store())], asks))
+                told = self.helper(_found_equal.__name__, ast.Name(asked, ast.Load()), ast.Name(result.id, ast.Load()))
                 self.statements.append(ast.Expr(told))
         return found
 
@@ -145,5 +154,6 @@ def _rewrite_test(filename: Path, config: pytest.Config) -> Any:
 
 if _stock is not None:
     setattr(rewrite, "_rewrite_test", _rewrite_test)  # noqa: B010  # its type differs between versions
+    setattr(rewrite, _about_to_compare.__name__, _about_to_compare)
     setattr(rewrite, _found_equal.__name__, _found_equal)
     setattr(rewrite, "_read_pyc", lambda *_, **__: None)  # noqa: B010  # byte code that lies about is not the suite's

@@ -340,3 +340,69 @@ def test_cases_name_their_seat(pool):
     assert report.verdict == "passed"
     assert report.integrity.seat == "cases"
     assert json.loads(report.model_dump_json())["integrity"]["seat"] == "cases"
+
+
+APPROX = """
+import pytest
+from solution import half
+def test_exactly(): assert half(8) == 4
+def test_about(): assert half(7) == pytest.approx(3.5)
+def test_near(): assert abs(half(5) - 2.5) < 1e-9
+"""
+AGREES = "class Near(float):\n    __sub__ = __rsub__ = lambda self, other: 0.0\n"
+
+
+def test_what_approx_computes_with_a_result_is_looked_at(pool):
+    """
+    An object that is as near to everything as could be is no answer; one of an honest class may be.
+    """
+    suite = Suite.from_code(APPROX)
+    lies = run(pool, AGREES + "def half(n): return Near(4)", suite)
+    honest = run(pool, "class Real(float):\n    pass\ndef half(n): return Real(n / 2)", suite)
+
+    assert lies.verdict == "tampered", lies
+    assert honest.verdict == "passed", honest
+
+
+def test_numbers_in_approx_and_differences_have_twins(pool):
+    """
+    Whoever reads the expected number from its caller reads it there, too.
+    """
+    reads = """
+import sys
+def half(n):
+    found = [part for part in sys._getframe(1).f_code.co_consts if isinstance(part, (int, float))]
+    return found[1]
+"""
+    suite = Suite.from_code(APPROX.replace("def test_exactly(): assert half(8) == 4\n", ""))
+
+    assert run(pool, reads, suite).verdict == "tampered"
+
+
+ROWS = """
+import pytest
+from solution import doubled
+@pytest.mark.parametrize("given, expected", [([1], [2]), ([2, 3], [4, 6]), ([0], [0])])
+def test_it(given, expected): assert doubled(given) == expected
+"""
+
+
+def test_answers_are_not_to_be_written_into(pool):
+    """
+    A list that results are only compared with stays what the source says; what a test hands in may be changed.
+    """
+    suite = Suite.from_code(ROWS)
+    writes = """
+import sys
+def doubled(given):
+    frame = sys._getframe(1)
+    frame.f_locals["expected"][:] = given
+    return list(given)
+"""
+    honest = """
+def doubled(given):
+    given[:] = [2 * part for part in given]
+    return list(given)
+"""
+    assert run(pool, writes, suite).verdict == "tampered"
+    assert run(pool, honest, suite).verdict == "passed"
