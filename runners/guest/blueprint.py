@@ -59,9 +59,10 @@ class Blueprint:
         if b"global " in source:
             self._globals(tree)
         self._gather(tree)
-        self.inputs = {name for _, node in self.parametrized() for name in _parameters(node) - _expected(node)}
-        """Parameters that more is done with than to compare results with them, in any test. Read off before
-        pytest puts other statements in place of the asserts."""
+        with_lists = [node for _, node in self.parametrized() if any(map(_has_lists, self.rows(node)))]
+        self.inputs = {name for node in with_lists for name in _parameters(node) - _expected(node)}
+        """Parameters that more is done with than to compare results with them, in any test that has lists among
+        them. Read off before pytest puts other statements in place of the asserts."""
 
     @property
     def plain(self) -> set[str]:
@@ -345,6 +346,14 @@ def _only_expected(node: ast.FunctionDef, parameter: str) -> bool:
         allowed |= set(map(id, _harmless_uses(test, parameter)))
     used = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id == parameter]
     return decided and all(id(part) in allowed for part in used)
+
+
+def _has_lists(given: tuple[list[str], list[ast.expr]]) -> bool:
+    return any(isinstance(part, (ast.List, ast.Dict, ast.Set)) for row in given[1] for part in _cells(row))
+
+
+def _cells(row: ast.expr) -> list[ast.expr]:
+    return [row, *getattr(row, "elts", ()), *getattr(row, "args", ())]
 
 
 def _expected(node: ast.FunctionDef) -> set[str]:

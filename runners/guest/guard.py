@@ -55,6 +55,7 @@ _DECIDING = ("pytest_plugins", "__test__", "pytestmark")
 
 _belongs_to = operator.attrgetter("session", "config", "parent")
 _SPOKEN_OF = re.compile(rb"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
+_SPEAKS_OF_HOOKS = re.compile(rb"\bpytest_[a-z]|\bregister\b|\bimport \*")
 _FIXTURES = {
     b"capsys": ("_pytest.capture", "CaptureFixture"),
     b"capfd": ("_pytest.capture", "CaptureFixture"),
@@ -145,9 +146,25 @@ def _settings() -> tuple[Any, ...] | None:
     return None if found is None else (getattr(found, "_current_profile", None), found.default)
 
 
+_CHOOSING = ("keyword", "markexpr", "deselect", "lf", "stepwise")
+_RUNNING = ("collectonly", "setuponly", "setupplan", "runxfail")
+
+
+def _chooses(config: pytest.Config) -> bool:
+    """Whether options choose among the tests, or say what is one."""
+    chosen = any(getattr(config.option, name, None) for name in _CHOOSING)
+    return chosen or config.getini("python_functions") != ["test"] or config.getini("python_classes") != ["Test"]
+
+
+def _options(config: pytest.Config) -> list[str]:
+    """What decides which tests there are, and what is done with them; as text, for lists can be changed."""
+    said = [getattr(config.option, name, None) for name in (*_CHOOSING, *_RUNNING)]
+    return [repr(option) for option in (*said, *map(config.getini, ("python_functions", "python_classes")))]
+
+
 def _runs_nothing(config: pytest.Config) -> bool:
     """Whether the suite's own options keep tests from being run: canaries would not be, either."""
-    return any(getattr(config.option, name, False) for name in ("collectonly", "setuponly", "setupplan"))
+    return any(getattr(config.option, name, False) for name in _RUNNING[:3])
 
 
 def _file_of(thing: Any) -> str:
@@ -182,6 +199,9 @@ class Guard:
         self._compare: Any = None
         self._comparing = False
         self._looks = 0
+        self._chooses = False
+        """Whether the suite's own options leave tests out."""
+        self._options: list[str] = []
         self._hooked: bool | None = None
         self._news: dict[str, list[str]] = {}
         self.suite = served.Served(files, workspace, self._study)
@@ -197,7 +217,7 @@ class Guard:
         """Before anything of the submission can run."""
         self.suite.install()
         self.suite.comparing, self.suite.compared = self._before_comparing, self._compared
-        watch.rejected = self._rejected
+        watch.rejected, watch.dropped = self._rejected, self._dropped
         self._news["checks"] = ["the suite's modules run from memory"]
         if self.suite.blank():
             self._news["checks"].append("the tests cannot be read from disk")
@@ -212,7 +232,19 @@ class Guard:
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, importer.Importer)]
 
     def _rejected(self, frame: Any) -> None:
-        place = watch.place_of(self._describe, frame, 40)
+        self._tell_rejected(watch.place_of(self._describe, frame, 40))
+
+    def _dropped(self, traceback: Any) -> None:
+        """An exception by which Hypothesis counts an input for nothing, however that was made."""
+        place = None
+        while traceback is not None:
+            path = self._describe.relative(traceback.tb_frame.f_code.co_filename)
+            if path is not None:
+                place = None if path in self._describe.suite else f"{path}:{traceback.tb_lineno}"
+            traceback = traceback.tb_next
+        self._tell_rejected(place)
+
+    def _tell_rejected(self, place: str | None) -> None:
         if place is not None and place not in self._told["rejected"]:
             self._told["rejected"].add(place)
             self._send({"e": "rejected", "place": place})
@@ -302,6 +334,8 @@ class Guard:
         return self._hooked
 
     def _finds_hooks(self, config: pytest.Config) -> bool:
+        if not _SPEAKS_OF_HOOKS.search(self._text):
+            return False  # what says that it is the suite's is not
         for plugin in config.pluginmanager.get_plugins():
             if self._owner(plugin) == "suite":
                 named = [name for name in dir(plugin) if name.startswith("pytest_")]
@@ -317,6 +351,7 @@ class Guard:
     def remember(self, session: pytest.Session) -> None:
         """How pytest's own objects are put together, before any test module is imported."""
         self._assembly = assembly.of(session)
+        self._chooses, self._options = _chooses(session.config), _options(session.config)
         self._tracers = sys.gettrace(), sys.getprofile()
 
     def look(self, when: str) -> None:
@@ -491,9 +526,10 @@ class Guard:
         """One that claims what it has never seen would pass every `isinstance` and `pytest.raises`."""
         if not issubclass(type(value), type) or type(value) is type:
             return
-        if self._describe.owner(_file_of(value)) == "submission" and issubclass(_Fresh, value):
+        of_exceptions = BaseException in type.mro(value)
+        if (of_exceptions or self._describe.owner(_file_of(value)) == "submission") and issubclass(_Fresh, value):
             said = f"{value.__module__}.{value.__qualname__} of the submission claims to be a base of any class"
-            (self._find if BaseException in type.mro(value) else self._suspect)(said)
+            (self._find if of_exceptions else self._suspect)(said)
 
     def collected(self, session: pytest.Session) -> None:
         """All tests are known; the candidate has been imported, and none has run."""
@@ -505,7 +541,10 @@ class Guard:
             module = item.getparent(pytest.Module)
             if module is not None:
                 self._collectors.setdefault(self._describe.relative(str(module.path)) or "", module)
-        complete = not self._deselects(session.config)
+        if self._options and _options(session.config) != self._options and b"option" not in self._text:
+            self._find("the submission changed pytest's options")
+        own = self._suite_has_hooks(session.config) or b"collect_ignore" in self._text
+        complete = not (self._chooses or own or self._goes_on)
         if complete:
             self._look_for_missing()
         self._take_inventory(complete)
@@ -548,13 +587,6 @@ class Guard:
         files = {getattr(module, "__file__", None): module for module in list(sys.modules.values())}
         named = ((path, files.get(os.path.join(self._describe.workspace, path))) for path in others)
         return [(path, module) for path, module in named if module is not None]
-
-    def _deselects(self, config: pytest.Config) -> bool:
-        option = config.option
-        chosen = any(getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise"))
-        standard = config.getini("python_functions") == ["test"] and config.getini("python_classes") == ["Test"]
-        own = self._suite_has_hooks(config) or b"collect_ignore" in self._text
-        return chosen or not standard or own or self._goes_on
 
     def _look_for_missing(self) -> None:
         there: dict[str, set[str]] = {}

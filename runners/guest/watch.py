@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import FrameType, TracebackType
     from typing import Any
 
     from .failures import Describer
@@ -50,13 +50,39 @@ rejected: Callable[[FrameType], None] | None = None
 """Told where someone has Hypothesis drop the input that it was tested with."""
 
 
+dropped: Callable[[TracebackType | None], None] | None = None
+"""Told from where an exception came by which Hypothesis dropped an input."""
+
+
 def listen_to_rejections() -> None:
     """`reject()`, `assume()` and the like end in one of these exceptions, by whatever name they are called."""
     errors = sys.modules.get("hypothesis.errors")
+    state = getattr(sys.modules.get("hypothesis.core"), "StateForActualGivenExecution", None)
+    stock = getattr(state, "_execute_once_for_engine", None)
+    if stock is not None and not hasattr(stock, "listens"):
+        names = ("UnsatisfiedAssumption", "StopTest", "BackendCannotProceed")
+        kinds = tuple(getattr(errors, name) for name in names if hasattr(errors, name))
+        state._execute_once_for_engine = _telling(stock, kinds)  # type: ignore[union-attr]
     for name in ("UnsatisfiedAssumption", "StopTest"):
         found = getattr(errors, name, None)
         if found is not None and not hasattr(found.__init__, "listens"):
             found.__init__ = _listening(found.__init__)
+
+
+def _telling(stock: Any, kinds: tuple[type[BaseException], ...]) -> Any:
+    """An exception need not have been made as exceptions are: those that end an input are looked at, too."""
+
+    def _execute_once_for_engine(self: Any, data: Any) -> None:
+        try:
+            stock(self, data)
+        except kinds as exc:
+            for raised in (exc, exc.__context__):
+                if dropped is not None and isinstance(raised, kinds):
+                    dropped(raised.__traceback__)
+            raise
+
+    _execute_once_for_engine.listens = True  # type: ignore[attr-defined]
+    return _execute_once_for_engine
 
 
 def _listening(stock: Any) -> Any:
