@@ -55,6 +55,7 @@ _DECIDING = ("pytest_plugins", "__test__", "pytestmark")
 
 _belongs_to = operator.attrgetter("session", "config", "parent")
 _SPOKEN_OF = re.compile(rb"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
+_TRACES = re.compile(rb"settrace|setprofile|coverage")
 _SPEAKS_OF_HOOKS = re.compile(rb"\bpytest_[a-z]|\bregister\b|\bimport \*")
 _FIXTURES = {
     b"capsys": ("_pytest.capture", "CaptureFixture"),
@@ -121,8 +122,8 @@ def _near(value: Any, chance: random.Random) -> list[Any]:
     if kind is int or kind is float:
         return [value + sign * (chance.randrange(1, 3) + abs(value) // 2 * more) for sign in (1, -1) for more in (0, 1)]
     if kind is str:
-        turned = ["".join(chr(ord(sign) ^ bit) for sign in value) for bit in (1, 2)] if value else []
-        return [*turned, value + "1", value[1:] + "0"]
+        others = [chr(ord(value[0]) ^ 1) + value[1:], value[:-1] + chr(ord(value[-1]) ^ 2)] if value else []
+        return [*others, value + "1", value[1:] + "0"]
     if kind is list or kind is tuple:
         number, end = chance.getrandbits(60), chance.getrandbits(60)
         others = [[*value, number], [*value, end]]
@@ -218,6 +219,7 @@ class Guard:
         self.suite.install()
         self.suite.comparing, self.suite.compared = self._before_comparing, self._compared
         watch.rejected, watch.dropped = self._rejected, self._dropped
+        watch.swapped = lambda: self._find("the submission replaced what Hypothesis runs")
         self._news["checks"] = ["the suite's modules run from memory"]
         if self.suite.blank():
             self._news["checks"].append("the tests cannot be read from disk")
@@ -369,7 +371,8 @@ class Guard:
         if self._assembly is not None:
             for what in self._assembly.changes(self._submitted, b"pytest_plugins" in self._text):
                 self._find(f"the submission {what} ({when})")
-        if self._items and not pristine.identical(self._placed(), self._places):
+        others = self._items and not pristine.identical(self._placed(), self._places)
+        if others and not self._suite_has_hooks(self._session.config):
             self._differs("items", "changed pytest's list of tests, or what one of them belongs to", None, when)
         for item in self._items:
             for name in vars(item).keys() & _OF_ITEMS:
@@ -605,6 +608,8 @@ class Guard:
 
     def let_go(self) -> None:
         """What the candidate had Python call at each step of a test is called at none of pytest's own."""
+        if _TRACES.search(self._text):
+            return  # it may be the suite's own
         trace, profile = self._tracers
         if sys.getprofile() is not profile:
             sys.setprofile(profile)

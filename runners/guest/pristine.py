@@ -132,11 +132,11 @@ class Kept:
             yield from self._additions()
 
     def _additions(self) -> Iterator[Change]:
-        """In a class any new method is a change of it; in a module, a name that hides a built-in one."""
+        """In a class, what answers for another attribute changes it; in a module, a name that hides a built-in one."""
         of_class = isinstance(self.space, types.MappingProxyType)
         for name in _set(self.space) - self.added:
             now = self.get(name)
-            if isinstance(now, _MEMBERS) if of_class else name in _built_in:
+            if hasattr(type(now), "__get__") if of_class else name in _built_in:
                 yield _change(f"{self.label}.{name}", now)
 
 

@@ -54,6 +54,10 @@ dropped: Callable[[TracebackType | None], None] | None = None
 """Told from where an exception came by which Hypothesis dropped an input."""
 
 
+swapped: Callable[[], None] | None = None
+"""Told that Hypothesis has something else to run than it began with."""
+
+
 def listen_to_rejections() -> None:
     """`reject()`, `assume()` and the like end in one of these exceptions, by whatever name they are called."""
     errors = sys.modules.get("hypothesis.errors")
@@ -73,8 +77,11 @@ def _telling(stock: Any, kinds: tuple[type[BaseException], ...]) -> Any:
     """An exception need not have been made as exceptions are: those that end an input are looked at, too."""
 
     def _execute_once_for_engine(self: Any, data: Any) -> None:
+        test = self.test
         try:
             stock(self, data)
+            if swapped is not None and (self.test is not test or "execute_once" in vars(self)):
+                swapped()
         except kinds as exc:
             for raised in (exc, exc.__context__):
                 if dropped is not None and isinstance(raised, kinds):
