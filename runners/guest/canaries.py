@@ -79,6 +79,8 @@ _CLOCK = """\
         count += 1
     assert time.perf_counter() > began[0]
     assert time.time() >= began[1] and time.monotonic() >= began[2]"""
+_REPLACEABLE = re.compile(r"\b(sorted|isinstance|len|approx|abs|all|any|max|operator|unittest|json|random|time)\b")
+_PATCHES = re.compile(rb"\b(patch|setattr|MonkeyPatch|freeze_time|time_machine)\b")
 _NUMBERED = re.compile(r"(.*?)(\d+)$")
 _compile = compile
 _MODULES = ("json", "operator", "pytest", "random", "time", "unittest")
@@ -102,8 +104,9 @@ Canary.__name__ = Canary.__qualname__ = "Function"
 class Plan:
     """The canaries that a module gets: announced before it is imported, made once it is."""
 
-    def __init__(self, found: Blueprint, filename: str, chance: random.Random) -> None:
+    def __init__(self, found: Blueprint, filename: str, chance: random.Random, suite: bytes) -> None:
         self._found, self._filename, self._chance = found, filename, chance
+        self._patched = bool(_PATCHES.search(suite))
         self._twins = [(twin, self._code(twin)) for twin in self._choose()]
         failing = 1 if self._twins else PLAIN_FAILING
         passing = int(len(found.tests) >= MANY or not chance.randrange(RARELY))
@@ -151,8 +154,8 @@ class Plan:
     # --- once the module is imported ----------------------------------------
 
     def make_plain(self, module: pytest.Module) -> list[pytest.Function]:
-        bodies = [(name, self._chance.choice(_FAILING)) for name in self.failing]
-        bodies += [(name, self._chance.choice((*_PASSING, ""))) for name in self.passing]
+        bodies = [(name, self._chance.choice(self._usable(_FAILING))) for name in self.failing]
+        bodies += [(name, self._chance.choice(self._usable((*_PASSING, "")))) for name in self.passing]
         text = "".join(f"def {name}():\n{self._body(body)}\n" for name, body in bodies)
         space: dict[str, Any] = {**vars(module.obj), **{name: __import__(name) for name in _MODULES}}
         exec(_compile(text, self._filename, "exec", dont_inherit=True), space)  # noqa: S102  # ours
@@ -161,6 +164,10 @@ class Plan:
             Canary.from_parent(module, name=name, callobj=space[name], fixtureinfo=nothing)  # no autouse fixtures
             for name, _ in bodies
         ]
+
+    def _usable(self, templates: tuple[str, ...]) -> list[str]:
+        """What a suite patches itself, for longer than a test, may do anything in a canary."""
+        return [text for text in templates if not (self._patched and _REPLACEABLE.search(text or _CLOCK))]
 
     def _body(self, template: str) -> str:
         if not template:

@@ -258,7 +258,7 @@ class Guard:
         self._blueprints[path] = found
         self._meant[path] = self._meanings(found, source)
         if found.tests and "pytestmark" not in found.bound:
-            plan = canaries.Plan(found, filename, self._chance)
+            plan = canaries.Plan(found, filename, self._chance, self._text)
             self._plans[path] = plan
             self._send({"e": "plan", **plan.announced(path), **self._news})
             self._news.clear()
@@ -344,6 +344,13 @@ class Guard:
                 if any(name not in (*_OWN_HOOKS, "pytest_plugins") for name in named):
                     return True
         return False
+
+    def registered(self, plugin: object) -> None:
+        """At once: one that has done its work may take itself away before anyone looks."""
+        owner, told = self._owner(plugin), b"pytest_plugins" in self._text
+        disguised = not isinstance(plugin, types.ModuleType) and not _SPEAKS_OF_HOOKS.search(self._text)
+        if (owner == "submission" and not told) or (owner == "suite" and disguised):
+            self._find("the submission registered a plugin of pytest's")
 
     def is_canary(self, item: object) -> bool:
         return isinstance(item, canaries.Canary)

@@ -242,6 +242,11 @@ def pytest_configure(config: pytest.Config) -> None:
     listener.distributed = bool(getattr(config.option, "numprocesses", None)) or hasattr(config, "workerinput")
 
 
+def pytest_plugin_registered(plugin: object) -> None:
+    if listener is not None and listener.guard is not None:
+        listener.guard.registered(plugin)
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:  # its dots and summaries are for a terminal, and there is none

@@ -406,3 +406,31 @@ def doubled(given):
 """
     assert run(pool, writes, suite).verdict == "tampered"
     assert run(pool, honest, suite).verdict == "passed"
+
+
+LASTING = """
+import builtins
+import time
+from unittest import mock
+import pytest
+from solution import add
+@pytest.fixture(scope="module", autouse=True)
+def frozen():
+    with mock.patch("time.perf_counter", return_value=5), mock.patch.object(builtins, "abs", lambda n: n):
+        yield
+def test_one(): assert add(1, 2) == 3
+def test_two(): assert abs(add(-1, -2)) == -3
+def test_three(): assert add(time.perf_counter(), 0) == 5
+def test_four(): assert add(0, 0) == 0
+def test_five(): assert add(1, 0) == 1
+"""
+
+
+def test_what_a_suite_patches_for_long_is_its_own_affair(pool):
+    """
+    Canaries run while it is in force.
+    """
+    for _ in range(8):
+        report = run(pool, "def add(a, b): return a + b", Suite.from_code(LASTING))
+
+        assert report.verdict == "passed", report
