@@ -23,19 +23,17 @@ import pytest
 from _pytest.assertion import rewrite
 
 from . import assembly, blueprint, canaries, child, importer, inventory, pristine, served, watch
+from .equality import Equality, Fresh
 from .installed import has_other_plugins
+from .ownership import Ownership, file_of
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from .child import Channel
     from .failures import Describer
-
-    _Asked = tuple[Any, Any, bool]
-    """A value, what it is compared with, and whether that is known."""
 
 MOST = 20
 MANY = 10
@@ -66,7 +64,6 @@ _FIXTURES = {
     b"monkeypatch": ("_pytest.monkeypatch", "MonkeyPatch"),
 }
 """What a suite uses without importing it."""
-_LOOKED_INTO = 50
 _import = __import__
 
 
@@ -86,59 +83,6 @@ def _sets(text: bytes, name: str) -> bool:
     return bool(
         re.search(rb"\b(setattr|patch\w*|monkeypatch|globals|vars|__dict__|exec)\b|\.%b\s*=[^=]" % name.encode(), text)
     )
-
-
-_Approx: Any = type(pytest.approx(0)).__mro__[1]
-"""The base of all that `approx` gives."""
-_ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
-_PLAIN = _ATOMS | {list, tuple, dict, set}
-
-
-def _pairs(value: Any, other: Any, depth: int, whole: bool = True) -> Iterator[_Asked]:
-    """A value and what it is compared with, then the same of what it holds; not of all if that is much."""
-    yield value, other, whole
-    kind, others = type(value), ()
-    inner: Any = ()
-    if isinstance(value, list):
-        inner = list.__iter__(value)
-    elif isinstance(value, tuple):
-        inner = tuple.__iter__(value)
-    elif kind is dict:
-        inner = value.values()
-    else:
-        return
-    if type(other) is kind and len(other) == len(value):
-        others = other.values() if kind is dict else other
-    for part, its in itertools.zip_longest(itertools.islice(inner, _LOOKED_INTO if depth else 0), others):
-        if type(part) not in _ATOMS:
-            yield from _pairs(part, its, depth - 1, bool(others))
-
-
-def _near(value: Any, chance: random.Random) -> list[Any]:
-    """Others of the same kind, that look as likely."""
-    kind = type(value)
-    if kind is bool:
-        return [not value]
-    if kind is int or kind is float:
-        return [value + sign * (chance.randrange(1, 3) + abs(value) // 2 * more) for sign in (1, -1) for more in (0, 1)]
-    if kind is str:
-        others = [chr(ord(value[0]) ^ 1) + value[1:], value[:-1] + chr(ord(value[-1]) ^ 2)] if value else []
-        return [*others, value + "1", value[1:] + "0"]
-    if kind is list or kind is tuple:
-        number, end = chance.getrandbits(60), chance.getrandbits(60)
-        others = [[*value, number], [*value, end]]
-        others += [[number, *value[1:]], [*value[:-1], end]] if value else []
-        return list(map(kind, others))
-    if kind is dict or kind is set:
-        keys = [chance.getrandbits(60) for _ in range(2)]
-        return [{**value, key: key} if kind is dict else {*value, key} for key in keys]
-    if isinstance(value, _Approx) and type(value.expected) in (int, float):
-        return [pytest.approx(another) for another in _near(value.expected, chance)]
-    return []
-
-
-class _Fresh(Exception):
-    """No one's base but ours."""
 
 
 def _settings() -> tuple[Any, ...] | None:
@@ -168,14 +112,10 @@ def _runs_nothing(config: pytest.Config) -> bool:
     return any(getattr(config.option, name, False) for name in _RUNNING[:3])
 
 
-def _file_of(thing: Any) -> str:
-    module = sys.modules.get(getattr(thing, "__module__", None) or "")
-    return getattr(module, "__file__", None) or "<unknown>"
-
-
 class Guard:
     def __init__(self, job: dict[str, Any], workspace: str, channel: Channel, describe: Describer) -> None:
         self._send, self._describe = channel.send, describe
+        self._owners = Ownership(describe)
         self._goes_on = bool(job["finished"])
         """Whether this process only runs what another has left: then nothing is a pass any more."""
         files = {path: base64.b64decode(data) for path, data in job["suite"] if path.endswith(".py")}
@@ -193,12 +133,12 @@ class Guard:
         self._collectors: dict[str, Any] = {}
         self._inventories: list[inventory.Inventory] = []
         self._own = child.own(job["submission"]) | child.own(job["suite"])
+        self._equality = Equality(
+            self._owners, self._text, self._chance, workspace, self._blueprints, self._find, self._suspect
+        )
         self._meant: dict[str, dict[str, tuple[str, Any]]] = {}
         self._used: list[tuple[str, dict[str, Any], str, Any]] = []
         self._classes_used: dict[int, list[pristine.Kept]] = {}
-        self._equalities: dict[type[Any], tuple[Any, bool]] = {}
-        self._compare: Any = None
-        self._comparing = False
         self._looks = 0
         self._chooses = False
         """Whether the suite's own options leave tests out."""
@@ -207,7 +147,7 @@ class Guard:
         self._news: dict[str, list[str]] = {}
         self.suite = served.Served(files, workspace, self._study)
         self._pristine = pristine.keep()
-        self.watch = watch.Watch(describe, self._is_judge)
+        self.watch = watch.Watch(describe, self._owners.is_judge)
         self._settings = _settings()
         self.complete: set[str] = set()
         """Ids of what was collected without an error."""
@@ -217,7 +157,7 @@ class Guard:
     def begin(self) -> None:
         """Before anything of the submission can run."""
         self.suite.install()
-        self.suite.comparing, self.suite.compared = self._before_comparing, self._compared
+        self.suite.comparing, self.suite.compared = self._equality.before, self._equality.after
         watch.rejected, watch.dropped = self._rejected, self._dropped
         watch.swapped = lambda: self._find("the submission replaced what Hypothesis runs")
         self._news["checks"] = ["the suite's modules run from memory"]
@@ -339,7 +279,7 @@ class Guard:
         if not _SPEAKS_OF_HOOKS.search(self._text):
             return False  # what says that it is the suite's is not
         for plugin in config.pluginmanager.get_plugins():
-            if self._owner(plugin) == "suite":
+            if self._owners.of(plugin) == "suite":
                 named = [name for name in dir(plugin) if name.startswith("pytest_")]
                 if any(name not in (*_OWN_HOOKS, "pytest_plugins") for name in named):
                     return True
@@ -347,7 +287,7 @@ class Guard:
 
     def registered(self, plugin: object) -> None:
         """At once: one that has done its work may take itself away before anyone looks."""
-        owner, told = self._owner(plugin), b"pytest_plugins" in self._text
+        owner, told = self._owners.of(plugin), b"pytest_plugins" in self._text
         disguised = not isinstance(plugin, types.ModuleType) and not _SPEAKS_OF_HOOKS.search(self._text)
         if (owner == "submission" and not told) or (owner == "suite" and disguised):
             self._find("the submission registered a plugin of pytest's")
@@ -376,7 +316,7 @@ class Guard:
         for change in self._pristine.changes(self._is_used, self.watch.raw):
             self._changed(change, when)
         if self._assembly is not None:
-            for what in self._assembly.changes(self._submitted, b"pytest_plugins" in self._text):
+            for what in self._assembly.changes(self._owners.place_of, b"pytest_plugins" in self._text):
                 self._find(f"the submission {what} ({when})")
         others = self._items and not pristine.identical(self._placed(), self._places)
         if others and not self._suite_has_hooks(self._session.config):
@@ -410,10 +350,10 @@ class Guard:
         return package in _ALWAYS or package.encode() in self._text
 
     def _changed(self, change: pristine.Change, when: str) -> None:
-        place = self._submitted(change.now)
+        place = self._owners.place_of(change.now)
         name = change.name.rpartition(".")[2]
         by_suite = name.encode() in self._text and _sets(self._text, name)
-        if place is None and (by_suite or change.now is None or self._is_known(change.now, name)):
+        if place is None and (by_suite or change.now is None or self._owners.is_known(change.now, name)):
             return  # the suite's own doing, or a library's
         by = f", {place}" if place else ""
         said = f"the submission replaced `{change.name}`{by} ({when})"
@@ -424,90 +364,13 @@ class Guard:
 
     def _differs(self, name: str, what: str, now: Any, when: str, proof: bool = True) -> None:
         """Something that the suite relies on is another, and neither the suite nor a library has done it."""
-        place = self._submitted(now)
-        if place is None and (self._is_known(now, name) or _sets(self._text, name)):
+        place = self._owners.place_of(now)
+        if place is None and (self._owners.is_known(now, name) or _sets(self._text, name)):
             return
         if name in inventory.OF_TESTS and self._assembly and has_other_plugins(self._assembly.session.config):
             return
         said = f"the submission {what}" + (f", {place}" if place else "") + f" ({when})"
         (self._find if proof else self._suspect)(said)
-
-    # --- what was found equal -------------------------------------------------
-
-    def _before_comparing(self, left: Any, right: Any) -> list[_Asked]:
-        """What decides itself to what it is equal. It is asked about others first: one that agrees with
-        whatever comes first has then agreed with those."""
-        if self._comparing:
-            return []
-        found = [*_pairs(left, right, 3), *_pairs(right, left, 3)]
-        asked = [(part, other, whole) for part, other, whole in found if self._decides(type(part), other)]
-        if asked:
-            self._guarded(self._equals_another, asked)
-        return asked
-
-    def _compared(self, asked: list[_Asked]) -> None:
-        """An operand of the submission's that equals what it has never seen is no answer to anything."""
-        for (part, _, _), agrees in zip(asked, self._guarded(self._equals_another, asked)):  # noqa: B905  # 3.9
-            if agrees:
-                kind = type(part)
-                told = f"an object of the submission's class {kind.__qualname__} is equal to {agrees}"
-                (self._suspect if kind.__name__.encode() in self._text else self._find)(told)
-
-    def _guarded(self, ask: Any, asked: list[_Asked]) -> list[str]:
-        self._comparing = True
-        try:
-            return [ask(*one) for one in asked]
-        finally:
-            self._comparing = False
-
-    def _decides(self, kind: type[Any], other: Any) -> bool:
-        """Whether equality is in the hands of this class: of its own code, or of the arithmetic that approx does."""
-        return kind not in _PLAIN and (isinstance(other, _Approx) or self._has_own_equality(kind))
-
-    def _has_own_equality(self, kind: type[Any]) -> bool:
-        base, equal = pristine.equality_of(kind)
-        if self._equalities.get(kind, (None, False))[0] is not equal:
-            stock = isinstance(equal, types.WrapperDescriptorType) and equal.__name__ == "__eq__"
-            made = getattr(equal, "__module__", None), getattr(equal, "__qualname__", None)
-            at_home = made == (base.__module__, f"{base.__qualname__}.__eq__") and self._is_known(equal, "__eq__")
-            agreeable = made[0] == "unittest.mock" and b"mock" not in self._text
-            self._equalities[kind] = equal, agreeable or not (stock or at_home)
-        return self._equalities[kind][1]
-
-    def _equals_another(self, value: Any, other: Any, whole: bool) -> str:
-        """Of what it is never equal to by right, what it says to be equal to.
-
-        Equality may give what is no bool, as arrays do; compared with something plain, it must not be true.
-        """
-        if self._compare is None:
-            self._compare = self._comparing_code()
-        number = self._chance.getrandbits(60)
-        plain = whole and type(other) in _PLAIN
-        strangers = (_Fresh(), number, f"{number:x}", number + 0.5, [number])
-        for stranger in strangers if self._has_own_equality(type(value)) else ():
-            if self._are_equal(value, stranger, plain):
-                return "everything"
-        if whole:
-            near = [self._are_equal(value, another, plain) for another in _near(other, self._chance)]
-            if sum(near) > 1 or (near and type(other) is bool and near[0]):
-                return "other values than the one that it was compared with"
-        return ""
-
-    def _are_equal(self, value: Any, other: Any, plain: bool) -> bool:
-        try:
-            answer = self._compare(value, other)
-            return answer is True or (plain and bool(answer))
-        except Exception:
-            return False
-
-    def _comparing_code(self) -> Any:
-        """Compares in a frame that looks like a test's: there are objects that look who asks."""
-        path, found = next(iter(self._blueprints.items()))
-        name = next((name for name in found.tests if name.isidentifier()), "test_it")
-        space: dict[str, Any] = {"__name__": os.path.basename(path)[: -len(".py")]}
-        filename = os.path.join(self._describe.workspace, path)
-        exec(compile(f"def {name}(a, b): return a == b", filename, "exec"), space)  # noqa: S102  # ours
-        return space[name]
 
     # --- the suite's modules ------------------------------------------------
 
@@ -537,7 +400,7 @@ class Guard:
         if not issubclass(type(value), type) or type(value) is type:
             return
         of_exceptions = BaseException in type.mro(value)
-        if (of_exceptions or self._describe.owner(_file_of(value)) == "submission") and issubclass(_Fresh, value):
+        if (of_exceptions or self._describe.owner(file_of(value)) == "submission") and issubclass(Fresh, value):
             said = f"{value.__module__}.{value.__qualname__} of the submission claims to be a base of any class"
             (self._find if of_exceptions else self._suspect)(said)
 
@@ -574,14 +437,14 @@ class Guard:
         for path, found in self._blueprints.items():
             if path in self._collectors:
                 space, code = vars(self._collectors[path].obj), self.suite.codes.get(path)
-                kept = inventory.Inventory(path, space, found, code, self._submitted)
+                kept = inventory.Inventory(path, space, found, code, self._owners.place_of)
                 for name, what, now in kept.amiss(items.get(path, []), complete):
                     self._differs(name, f"changed {what}", now, "after collection")
                 kept.keep(items.get(path, []))
                 self._inventories.append(kept)
         for path, module in self._helpers():
             found = blueprint.Blueprint(ast.parse(self.suite.on_disk[path]), self.suite.on_disk[path])
-            kept = inventory.Inventory(path, vars(module), found, None, self._submitted)
+            kept = inventory.Inventory(path, vars(module), found, None, self._owners.place_of)
             for name, what, now in kept.amiss([], complete):
                 self._differs(name, f"changed {what}", now, "after collection")
             kept.keep([])
@@ -662,51 +525,3 @@ class Guard:
         if self._news:
             self._send({"e": "integrity", **self._news})
             self._news.clear()
-
-    # --- whose is it --------------------------------------------------------
-
-    def _owner(self, thing: Any) -> str:
-        """`suite`, `submission` or `library`, by the file that a module, or a class, comes from."""
-        name = thing.__name__ if isinstance(thing, types.ModuleType) else type(thing).__module__
-        if name.partition(".")[0] in pristine.JUDGES:
-            return "library"
-        module = thing if isinstance(thing, types.ModuleType) else sys.modules.get(name)
-        return self._describe.owner(getattr(module, "__file__", None) or "<unknown>")
-
-    def _submitted(self, value: Any) -> str | None:
-        """`path:line` in the submission where a value was made; None if it was not made there."""
-        code = pristine.code_of(value)
-        if code is not None:
-            path = self._describe.relative(code.co_filename)
-            if path is not None:
-                return None if path in self._describe.suite else f"{path}:{code.co_firstlineno}"
-            if not code.co_filename.startswith("<"):
-                return None
-        file = _file_of(value if isinstance(value, type) else type(value))
-        if self._describe.owner(file) == "submission":
-            return self._describe.relative(file)
-        space = getattr(value, "__globals__", None)
-        if isinstance(space, dict) and self._describe.owner(str(space.get("__file__", "<unknown>"))) == "submission":
-            return self._describe.relative(str(space["__file__"]))
-        return None
-
-    def _is_known(self, value: Any, name: str) -> bool:
-        """Whether a library's code made it, and so no one's trick, where something else had that name.
-
-        Some libraries adapt others. Python's own, pytest and the suite do not: a function of theirs that
-        stands in another's place was put there.
-        """
-        code = pristine.code_of(value)
-        if code is None or code.co_filename.startswith("<") or self._submitted(value) is not None:
-            return False
-        if f"_{code.co_name}".endswith(f"_{name}"):
-            return True
-        return self._describe.relative(code.co_filename) is None and not pristine.is_basic(code.co_filename)
-
-    def _is_judge(self, thing: Any) -> bool:
-        """Whether a function, class or object is pytest's, or the suite's."""
-        kind = thing if isinstance(thing, (type, types.FunctionType)) else type(thing)
-        name = getattr(kind, "__module__", None) or ""
-        if name.partition(".")[0] in pristine.JUDGES:
-            return True
-        return self._describe.owner(_file_of(kind)) == "suite"

@@ -27,7 +27,8 @@ from .child import NOT_FOR_SUBMISSIONS, OutOfTime
 from .crossing import Garbled, Reader, Writer
 from .forwarding import COMPARISONS, OPERATIONS, special_methods
 from .peer import Gone, Peer, Ref
-from .standins import Method, StandIn, StandInModule, StandInType, Stock, exact_text
+from .standins import Method, StandIn, StandInModule, StandInType
+from .stock import Stock, exact_text
 
 TYPE_CHECKING = False
 

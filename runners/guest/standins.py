@@ -15,26 +15,20 @@ tuple is a tuple, and an `IntEnum` member an int).
 from __future__ import annotations
 
 import builtins
-import operator
 import sys
 import types
-import weakref
-from _collections import deque  # type: ignore[import-not-found]
 from _collections_abc import Mapping
 
 from . import named
 from .crossing import Garbled
-from .forwarding import COMPARISONS, COMPUTES, MEASURES, SPECIAL_METHODS
+from .forwarding import SPECIAL_METHODS
 from .peer import Ref
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
-
-    from .crossing import Reader
-    from .judging import Connection
 
 HIDDEN = (
     *("pytest", "_pytest", "__pytest", "__test__", "__tracebackhide__", "is_hypothesis", "_hypothesis", "_reproof"),
@@ -48,7 +42,7 @@ OUR_OWN = ("_reproof", "__file__", "__path__", "__cached__", "__warningregistry_
 """What Python itself looks for in modules; inspect does so in all of them. It is no matter of the candidate's."""
 
 
-def _look_up(self: Any, name: str) -> Any:
+def look_up(self: Any, name: str) -> Any:
     if name.startswith(HIDDEN):
         raise AttributeError(name)
     ref: Ref = self._reproof
@@ -70,7 +64,7 @@ class StandInType(type):
         return cls._reproof.peer.ask("call", cls, *operands, **named)
 
     def __getattr__(cls, name: str) -> Any:
-        return _look_up(cls, name)
+        return look_up(cls, name)
 
     def __setattr__(cls, name: str, value: Any) -> None:
         if name.startswith("_reproof") or name in ("__abstractmethods__", "__doc__", "__module__", "__qualname__"):
@@ -112,7 +106,7 @@ class StandIn(metaclass=StandInType):
     _reproof: Ref
 
     def __getattr__(self, name: str) -> Any:
-        return _look_up(self, name)
+        return look_up(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__") and isinstance(self, BaseException):
@@ -130,8 +124,8 @@ class StandIn(metaclass=StandInType):
         return self._reproof.peer.in_words("str", self)  # type: ignore[attr-defined,no-any-return]
 
     def __format__(self, how: str) -> str:
-        if self._reproof.told and not _is_known(self):
-            raise _no_plain_value(self)
+        if self._reproof.told and not is_known(self):
+            raise no_plain_value(self)
         return self._reproof.peer.in_words("format", self, how)  # type: ignore[attr-defined,no-any-return]
 
     __dir__ = SPECIAL_METHODS["__dir__"]
@@ -157,7 +151,7 @@ class MethodName:
         """What it was in the candidate's process before a test replaced it."""
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
-        return _look_up(kind, self._name) if owner is None else Method(owner, self._name)
+        return look_up(kind, self._name) if owner is None else Method(owner, self._name)
 
 
 class PlainName(MethodName):
@@ -172,13 +166,13 @@ class PlainName(MethodName):
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         if owner is None:
-            return _look_up(kind, self._name)
-        known = _is_known(owner)
+            return look_up(kind, self._name)
+        known = is_known(owner)
         if known or not self._is_method:  # a named tuple may have a `count`, which is no method
-            value = _look_up(owner, self._name)
+            value = look_up(owner, self._name)
             if known or not callable(value):
                 return value
-        return getattr(_plain(owner), self._name)
+        return getattr(plain(owner), self._name)
 
 
 class Method:
@@ -194,7 +188,7 @@ class Method:
         return owner._reproof.peer.asked("method", (owner, self._name, *operands), named)
 
     def __getattr__(self, name: str) -> Any:
-        return _look_up(self._resolved(), name)
+        return look_up(self._resolved(), name)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Method) and other._owner is self._owner and other._name == self._name
@@ -211,10 +205,10 @@ class Method:
 
     @property
     def __doc__(self) -> Any:  # type: ignore[override]
-        return _look_up(self._resolved(), "__doc__")
+        return look_up(self._resolved(), "__doc__")
 
     def _resolved(self) -> Any:
-        return _look_up(self._owner, self._name)
+        return look_up(self._owner, self._name)
 
     def words(self) -> tuple[Any, str]:
         return self._owner, self._name
@@ -228,7 +222,7 @@ class Names(Mapping):  # type: ignore[type-arg]
 
     def __getitem__(self, name: str) -> Any:
         try:
-            return _look_up(self._module, name)
+            return look_up(self._module, name)
         except AttributeError:
             raise KeyError(name) from None
 
@@ -265,7 +259,7 @@ class StandInModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in OUR_OWN:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r} here")
-        return self._exported(sys._getframe(1)) if name == "__all__" else _look_up(self, name)
+        return self._exported(sys._getframe(1)) if name == "__all__" else look_up(self, name)
 
     def _exported(self, importer: types.FrameType) -> Any:
         """What `from solution import *` brings: nothing of what every module has, or what the suite has by then.
@@ -273,7 +267,7 @@ class StandInModule(types.ModuleType):
         Else a candidate that offers `math`, `pytest` or `__builtins__` would decide what the suite means by that.
         """
         try:
-            names = _names(_look_up(self, "__all__"))
+            names = _names(look_up(self, "__all__"))
         except AttributeError:
             # Python would otherwise look into this module's own, empty namespace
             names = [name for name in _names(self._reproof.peer.ask("dir", self)) if not name.startswith("_")]
@@ -299,27 +293,7 @@ class StandInModule(types.ModuleType):
         return self._reproof.peer.ask("dir", self)
 
 
-# --- comparisons ----------------------------------------------------------------
-
-
-def _comparison(name: str) -> Callable[..., Any]:
-    decide = getattr(operator, name)
-
-    def compare(self: Any, other: Any) -> Any:
-        if isinstance(other, StandIn):
-            peer = self._reproof.peer
-            peer.comparisons += 1
-            return peer.ask(name, self, other)
-        return NotImplemented
-
-    def compare_value(self: Any, other: Any) -> Any:
-        return compare(self, other) if isinstance(other, StandIn) else decide(_plain(self), other)
-
-    compare.of_value = compare_value  # type: ignore[attr-defined]
-    return compare
-
-
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """What a stand-in holds, if it is one of a plain kind: an instance of a subclass of int is an int."""
     base = named.value_type(type(value))
     if base is not None:
@@ -333,17 +307,7 @@ def _plain(value: Any) -> Any:
     return ref.content[1]
 
 
-_COMPARISONS = {f"__{name}__": _comparison(name) for name in COMPARISONS}
-
-
-# --- operators --------------------------------------------------------------------
-#
-# `abs(solution.half(7) - 3.5) < 1e-9` shows what is expected to whoever subtracts. So for an object
-# of a class that the suite does not know by name, an instance of a subclass of float is that float,
-# one of a subclass of set is that set, and no other becomes a plain value by computing with one.
-
-
-def _is_known(value: Any) -> bool:
+def is_known(value: Any) -> bool:
     """Whether the suite has made this object by the name of its class: then its operators are what is being tested.
 
     A class alone is not enough: `Solution().half(7)` may give a `Solution`.
@@ -357,388 +321,5 @@ def _is_known(value: Any) -> bool:
     return False
 
 
-def _is_theirs(others: tuple[Any, ...]) -> bool:
-    return any(isinstance(other, (StandIn, StandInType)) for other in others)
-
-
-def _of_scalar(name: str, base: type[Any]) -> Callable[..., Any]:
-    forward, own = SPECIAL_METHODS[name], getattr(base, name, _unsupported)
-
-    def compute(self: Any, *others: Any) -> Any:
-        if _is_known(self) or _is_theirs(others):
-            return _of_their_own(forward, self, *others)
-        return own(_plain(self), *others)
-
-    return compute
-
-
-def _of_their_own(forward: Callable[..., Any], value: Any, *others: Any) -> Any:
-    """What comes of an object that the suite has made is as good as made by it."""
-    known = _is_known(value)
-    result = forward(value, *others)
-    if known and isinstance(result, StandIn):
-        result._reproof.named = True
-    return result
-
-
-def _of_content(name: str) -> Callable[..., Any]:
-    forward = SPECIAL_METHODS[name]
-
-    def compute(self: Any, other: Any) -> Any:
-        if _is_known(self) or _is_theirs((other,)):
-            return _of_their_own(forward, self, other)
-        content = _plain(self)
-        self._reproof.content = None  # `+=` changes it
-        return getattr(type(content), name, _unsupported)(content, other)
-
-    return compute
-
-
-def _unsupported(content: Any, other: Any) -> Any:
-    return NotImplemented
-
-
-def _of_object(name: str) -> Callable[..., Any]:
-    forward, computes = SPECIAL_METHODS[name], name in COMPUTES
-
-    def compute(self: Any, *others: Any) -> Any:
-        known = _is_known(self)
-        result = _of_their_own(forward, self, *others)
-        told = self._reproof.told or (computes and not _is_theirs(others))
-        if not told or known:
-            return result
-        if not isinstance(result, StandIn) or _is_plain(type(result), type(self)):
-            raise _no_plain_value(self)
-        result._reproof.told = True
-        return result
-
-    return compute
-
-
-def _of_container(name: str) -> Callable[..., Any]:
-    forward = SPECIAL_METHODS[name]
-    own: Any = len if name == "__len__" else iter
-
-    def look(self: Any) -> Any:
-        return forward(self) if _is_known(self) else own(_plain(self))
-
-    return look
-
-
-def _of_sequence(self: Any, key: Any) -> Any:
-    forward = SPECIAL_METHODS["__getitem__"]
-    if not _is_known(self):
-        try:
-            return _plain(self)[key]
-        except (LookupError, TypeError):  # a default, or a matrix's row and column
-            pass
-    return forward(self, key)
-
-
-# `len(found) == len(expected)`, and then a loop over both with `zip`: nothing at all is compared with an object
-# that says one thing when it is asked for its length, and another when it is asked for what it holds.
-
-
-def _length(self: Any) -> Any:
-    length = SPECIAL_METHODS["__len__"](self)
-    _count(self, length)
-    return length
-
-
-def _elements(self: Any) -> Any:
-    found = SPECIAL_METHODS["__iter__"](self)
-    return found if found is self else _counted(self, found)
-
-
-def _counted(sized: Any, elements: Any) -> Iterator[Any]:
-    count = 0
-    for element in elements:
-        yield element
-        count += 1
-    _count(sized, count)
-
-
-def _element(self: Any, key: Any) -> Any:
-    """Without `__iter__`, iteration ends where there is no such index."""
-    try:
-        return SPECIAL_METHODS["__getitem__"](self, key)
-    except IndexError:
-        size = self._reproof.size
-        if type(key) is int and size is not None and 0 <= key < size[1]:
-            _count(self, key)
-        raise
-
-
-def _count(sized: Any, count: Any) -> None:
-    ref: Ref = sized._reproof
-    changes: int = ref.peer.changes  # type: ignore[attr-defined]
-    before, ref.size = ref.size, (changes, count)
-    if before is not None and before[0] == changes and before[1] != count and not _is_known(sized):
-        kind = type(sized).__name__
-        raise TypeError(f"an object of the candidate's class {kind} has {before[1]} elements, and {count}")
-
-
-_OF_SIZED: dict[str, Callable[..., Any]] = {"__len__": _length, "__iter__": _elements, "__getitem__": _element}
-
-
-def _no_plain_value(value: Any) -> TypeError:
+def no_plain_value(value: Any) -> TypeError:
     return TypeError(f"an object of the candidate's class {type(value).__name__} was expected to be a plain value")
-
-
-def _is_plain(kind: type[Any], computed_from: type[Any]) -> bool:
-    """Whether its objects are equal to plain values. A named tuple may well compute others of its kind."""
-    if issubclass(kind, tuple) and issubclass(computed_from, tuple):
-        return False
-    return named.value_type(kind) is not None or getattr(kind, "_reproof_content", False)
-
-
-CONTAINERS: dict[Any, type[Any]] = {kind.__name__: kind for kind in (list, dict, set, bytearray, deque)}
-_SCALARS = (int, float, complex, str, bytes, frozenset)
-
-
-_GROUP: Any = getattr(builtins, "BaseExceptionGroup", BaseException)  # 3.11
-_IMMUTABLE: dict[Any, Any] = {list: tuple, deque: tuple, set: frozenset, bytearray: bytes, dict: Mapping}
-"""Kinds that have of a container's methods those which do not change it."""
-
-
-def _special_method(name: str, base: Any, content: Any, sized: bool) -> Callable[..., Any]:
-    direct = (
-        f"__{name[3:]}" if name.startswith(("__r", "__i")) and name in COMPUTES else name
-    )  # a str has no __radd__ of its own
-    if base in _SCALARS and (hasattr(base, name) or hasattr(base, direct)):
-        return _of_scalar(name, base)
-    if base is tuple and name in ("__len__", "__iter__", "__contains__"):
-        return _of_scalar(name, base)
-    if content in _IMMUTABLE and name in ("__len__", "__iter__"):
-        return _of_container(name)
-    if name == "__getitem__" and (base is tuple or content in _IMMUTABLE):
-        return _of_sequence
-    if content and (name in COMPUTES or name == "__contains__"):
-        return _of_content(name)
-    if base not in _SCALARS and (name in COMPUTES or name in MEASURES or name == "__bool__"):
-        return _of_object(name)
-    if sized and base is None and not content and name in _OF_SIZED:
-        return _OF_SIZED[name]
-    return SPECIAL_METHODS[name]
-
-
-def _await(self: Any) -> Any:
-    return self._reproof.peer.awaited(self).__await__()
-
-
-# --- making them ------------------------------------------------------------------
-
-
-class Stock:
-    """The stand-ins of one connection."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._classes: dict[int, StandInType] = {}
-        self._by_name: dict[tuple[Any, ...], StandInType] = {}
-        self._objects: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self._values: dict[int, Any] = {}
-
-    def renew(self) -> None:
-        """Another process is at the other end: its numbers mean something else. Classes are known by name."""
-        self._classes.clear()
-        self._objects.clear()
-        self._values.clear()
-
-    def read(self, cell: list[Any], read: Reader) -> Any:
-        tag = cell[0]
-        if tag == "h":
-            return self._object(cell, read)
-        if tag == "k":
-            return self._class(cell[1])
-        if tag == "e":
-            return self._exception(cell, read)
-        raise Garbled(f"an unknown reference: {tag!r}")
-
-    def _class(self, number: Any) -> StandInType:
-        if type(number) is not int or number not in self._classes:
-            raise Garbled("a class that was not described")
-        return self._classes[number]
-
-    def _object(self, cell: list[Any], read: Reader) -> Any:
-        number = cell[1]
-        if type(number) is not int or len(cell) not in (3, 4):
-            raise Garbled("a malformed reference")
-        known = self._objects.get(number)
-        if known is None:
-            known = self._values.get(number)
-        if known is not None:
-            known._reproof.named = False
-            return known
-        kind: Any = self._class(cell[2])
-        made: Any
-        base = named.value_type(kind)
-        if base is None:
-            made = object.__new__(kind)
-        else:
-            value = read.cell(cell[3])
-            if type(value) is not base:
-                raise Garbled("a value that is not of its own type")
-            made = base.__new__(kind, value.real, value.imag) if base is complex else base.__new__(kind, value)
-        object.__setattr__(made, "_reproof", Ref(self._connection, number))
-        (self._objects if base is None else self._values)[number] = made
-        return made
-
-    def _exception(self, cell: list[Any], read: Reader) -> BaseException:
-        _, number, kind_cell, args_cell, text_cell, attributes, notes, cause, context, suppress = cell
-        kind, args, text = read.cell(kind_cell), read.cell(args_cell), exact_text(read.cell(text_cell))
-        if not (isinstance(kind, type) and issubclass(kind, BaseException) and type(args) is tuple):
-            raise Garbled("an exception that is none")
-        made = _exception(kind, args)
-        object.__setattr__(made, "_reproof", Ref(self._connection, number))
-        if isinstance(made, StandIn):
-            object.__setattr__(made, "_reproof_text", text)
-        for base, names in named.EXCEPTION_ATTRIBUTES.items():
-            for name in names:
-                if name in attributes and isinstance(made, base):
-                    object.__setattr__(made, name, read.cell(attributes[name]))
-        if notes:
-            object.__setattr__(made, "__notes__", [note for note in notes if type(note) is str])
-        made.__cause__ = None if cause is None else self._chained(cause, read)
-        made.__context__ = None if context is None else self._chained(context, read)
-        made.__suppress_context__ = suppress is True
-        return made
-
-    def _chained(self, cell: Any, read: Reader) -> BaseException:
-        chained = read.cell(cell)
-        if not isinstance(chained, BaseException):
-            raise Garbled("a cause that is no exception")
-        return chained
-
-    # --- classes ------------------------------------------------------------
-
-    def describe(self, news: Any) -> None:
-        """Make the classes that the candidate tells of."""
-        try:
-            described = dict(news)
-            for number in described:
-                self._describe(int(number), described)
-        except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:
-            raise Garbled(f"a class is not described as we do it: {exc}") from None
-
-    def _describe(self, number: int, news: dict[int, Any]) -> None:
-        if number in self._classes:
-            return
-        words = news[number]
-        bases: list[Any] = []
-        for base in words["bases"]:
-            if type(base) is int:
-                self._describe(base, news)
-                bases.append(self._classes[base])
-            else:
-                bases.append(_permitted(named.known(*base)))
-        key = (words["module"], words["qualname"], tuple(words["specials"]), tuple(bases))
-        made = self._by_name.get(key)
-        if made is None or made._reproof.era == self._connection.era:
-            made = self._by_name[key] = self._made(words, bases)
-            made._reproof = Ref(self._connection, number)
-        else:  # the same class, in another process: it is found where it was found before
-            origin = made._reproof.origin
-            made._reproof = Ref(self._connection, number)
-            made._reproof.origin = origin
-        self._classes[number] = made
-
-    def _made(self, words: dict[str, Any], bases: list[Any]) -> StandInType:
-        namespace: dict[str, Any] = {
-            "__dict__": property(lambda self: _look_up(self, "__dict__")),  # `vars` is to see the candidate's
-            "__module__": str(words["module"]),
-            "__qualname__": str(words["qualname"]),
-            "__doc__": words["doc"] if type(words["doc"]) is str else None,
-        }
-        base = next((found for found in named.VALUES if any(issubclass(parent, found) for parent in bases)), None)
-        content = set if words["content"] == "view" else CONTAINERS.get(words["content"])
-        namespace["_reproof_content"] = content
-        specials = set(words["specials"])
-        if words["content"] in CONTAINERS:
-            namespace["__class__"] = property(lambda self: content)  # for `isinstance(..., list)`
-            specials |= {"__len__", "__iter__", "__contains__", "__eq__", "__ne__"}
-            specials |= {"__getitem__"} if content is not set else set()
-        elif "__len__" in specials:
-            specials.add("__bool__")
-        for name in specials:
-            if name in _COMPARISONS:
-                namespace[name] = _COMPARISONS[name]
-            elif name == "__await__":
-                namespace[name] = _await
-            elif name in SPECIAL_METHODS and name not in ("__repr__", "__str__", "__format__"):
-                namespace[name] = _special_method(
-                    name, base, content if words["content"] in CONTAINERS else None, "__len__" in specials
-                )
-        if content is not None or base is not None:
-            namespace.update({name: compare.of_value for name, compare in _COMPARISONS.items() if name in namespace})  # type: ignore[attr-defined]
-        if "__eq__" in namespace and "__hash__" not in namespace:
-            namespace["__hash__"] = object.__hash__ if words["hashable"] is True else None
-        if any(issubclass(base, BaseException) for base in bases):
-            namespace["__str__"] = lambda self: self._reproof_text
-        if type(words.get("fields")) is list:
-            namespace["__dataclass_fields__"] = {str(name): _field(str(name)) for name in words["fields"]}
-        kind = EnumStandInType if words["iterable"] is True else StandInType
-        methods, shadows = (
-            [name for name in words[told] if type(name) is str and not name.startswith(("__", *HIDDEN))]
-            for told in ("methods", "shadows")
-        )
-        raised = next((parent for parent in bases if issubclass(parent, BaseException)), None)
-        if raised is not None:  # `except*` asks a group for what it holds
-            methods = [name for name in methods if not hasattr(_GROUP if issubclass(raised, _GROUP) else raised, name)]
-        namespace.update({name: MethodName(name) for name in methods})
-        plain = base or _IMMUTABLE.get(content)
-        if plain is not None:
-            own = [name for name in (*methods, *shadows) if hasattr(plain, name)]
-            own += [] if base else [name for name in dir(plain) if not name.startswith("_")]
-            namespace.update({name: PlainName(name, name not in shadows) for name in own})
-        return _class(kind, str(words["name"]), bases, namespace)
-
-
-def exact_text(told: Any) -> str:
-    """A text without methods of the candidate's, which would say that it holds whatever a test looks for in it."""
-    if not isinstance(told, str):
-        raise Garbled("a text that is none")
-    text: str = named.VALUES[str](told)
-    return text
-
-
-def _permitted(base: Any) -> Any:
-    if not issubclass(base, (BaseException, *named.VALUES)) or base is bool:
-        raise ValueError(f"{base} may not be a base")
-    return base
-
-
-def _class(kind: type[StandInType], name: str, bases: list[Any], namespace: dict[str, Any]) -> StandInType:
-    ours = [base for base in bases if isinstance(base, StandInType)]
-    others = [base for base in bases if not isinstance(base, StandInType)]
-    for parents in ((*ours, *others), (*ours, StandIn, *others), (StandIn, *others), (*ours,), (StandIn,)):
-        if not any(issubclass(parent, StandIn) for parent in parents):
-            parents = (StandIn, *parents)
-        try:
-            made: StandInType = type.__new__(kind, name, parents, dict(namespace))
-        except TypeError:  # bases that do not go together here; tests see fewer of them
-            continue
-        return made
-    raise Garbled(f"a class {name} that cannot be made")
-
-
-def _field(name: str) -> Any:
-    import dataclasses
-
-    field = dataclasses.field()
-    field.name = name
-    field._field_type = dataclasses._FIELD  # type: ignore[attr-defined]
-    return field
-
-
-def _exception(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
-    if isinstance(kind, StandInType):
-        made = kind.__new__(kind, *args)
-        made.args = args
-        return made
-    try:
-        return kind(*args)
-    except Exception:
-        made = kind.__new__(kind)
-        made.args = args
-        return made

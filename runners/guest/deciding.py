@@ -1,0 +1,209 @@
+"""What is decided on the judge's side of a stand-in: to what it is equal, what it computes, how much it holds.
+
+The candidate is asked only where that is what is being tested: about two objects of its own, and
+about one that the suite has made by the name of its class.
+"""
+
+from __future__ import annotations
+
+import operator
+from _collections import deque  # type: ignore[import-not-found]
+from _collections_abc import Mapping
+
+from . import named
+from .forwarding import COMPARISONS, COMPUTES, MEASURES, SPECIAL_METHODS
+from .peer import Ref
+from .standins import StandIn, StandInType, is_known, no_plain_value, plain
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+
+def _comparison(name: str) -> Callable[..., Any]:
+    decide = getattr(operator, name)
+
+    def compare(self: Any, other: Any) -> Any:
+        if isinstance(other, StandIn):
+            peer = self._reproof.peer
+            peer.comparisons += 1
+            return peer.ask(name, self, other)
+        return NotImplemented
+
+    def compare_value(self: Any, other: Any) -> Any:
+        return compare(self, other) if isinstance(other, StandIn) else decide(plain(self), other)
+
+    compare.of_value = compare_value  # type: ignore[attr-defined]
+    return compare
+
+
+COMPARE = {f"__{name}__": _comparison(name) for name in COMPARISONS}
+
+
+# --- operators --------------------------------------------------------------------
+#
+# `abs(solution.half(7) - 3.5) < 1e-9` shows what is expected to whoever subtracts. So for an object
+# of a class that the suite does not know by name, an instance of a subclass of float is that float,
+# one of a subclass of set is that set, and no other becomes a plain value by computing with one.
+
+
+def _is_theirs(others: tuple[Any, ...]) -> bool:
+    return any(isinstance(other, (StandIn, StandInType)) for other in others)
+
+
+def _of_scalar(name: str, base: type[Any]) -> Callable[..., Any]:
+    forward, own = SPECIAL_METHODS[name], getattr(base, name, _unsupported)
+
+    def compute(self: Any, *others: Any) -> Any:
+        if is_known(self) or _is_theirs(others):
+            return _of_their_own(forward, self, *others)
+        return own(plain(self), *others)
+
+    return compute
+
+
+def _of_their_own(forward: Callable[..., Any], value: Any, *others: Any) -> Any:
+    """What comes of an object that the suite has made is as good as made by it."""
+    known = is_known(value)
+    result = forward(value, *others)
+    if known and isinstance(result, StandIn):
+        result._reproof.named = True
+    return result
+
+
+def _of_content(name: str) -> Callable[..., Any]:
+    forward = SPECIAL_METHODS[name]
+
+    def compute(self: Any, other: Any) -> Any:
+        if is_known(self) or _is_theirs((other,)):
+            return _of_their_own(forward, self, other)
+        content = plain(self)
+        self._reproof.content = None  # `+=` changes it
+        return getattr(type(content), name, _unsupported)(content, other)
+
+    return compute
+
+
+def _unsupported(content: Any, other: Any) -> Any:
+    return NotImplemented
+
+
+def _of_object(name: str) -> Callable[..., Any]:
+    forward, computes = SPECIAL_METHODS[name], name in COMPUTES
+
+    def compute(self: Any, *others: Any) -> Any:
+        known = is_known(self)
+        result = _of_their_own(forward, self, *others)
+        told = self._reproof.told or (computes and not _is_theirs(others))
+        if not told or known:
+            return result
+        if not isinstance(result, StandIn) or _is_plain(type(result), type(self)):
+            raise no_plain_value(self)
+        result._reproof.told = True
+        return result
+
+    return compute
+
+
+def _of_container(name: str) -> Callable[..., Any]:
+    forward = SPECIAL_METHODS[name]
+    own: Any = len if name == "__len__" else iter
+
+    def look(self: Any) -> Any:
+        return forward(self) if is_known(self) else own(plain(self))
+
+    return look
+
+
+def _of_sequence(self: Any, key: Any) -> Any:
+    forward = SPECIAL_METHODS["__getitem__"]
+    if not is_known(self):
+        try:
+            return plain(self)[key]
+        except (LookupError, TypeError):  # a default, or a matrix's row and column
+            pass
+    return forward(self, key)
+
+
+# `len(found) == len(expected)`, and then a loop over both with `zip`: nothing at all is compared with an object
+# that says one thing when it is asked for its length, and another when it is asked for what it holds.
+
+
+def _length(self: Any) -> Any:
+    length = SPECIAL_METHODS["__len__"](self)
+    _count(self, length)
+    return length
+
+
+def _elements(self: Any) -> Any:
+    found = SPECIAL_METHODS["__iter__"](self)
+    return found if found is self else _counted(self, found)
+
+
+def _counted(sized: Any, elements: Any) -> Iterator[Any]:
+    count = 0
+    for element in elements:
+        yield element
+        count += 1
+    _count(sized, count)
+
+
+def _element(self: Any, key: Any) -> Any:
+    """Without `__iter__`, iteration ends where there is no such index."""
+    try:
+        return SPECIAL_METHODS["__getitem__"](self, key)
+    except IndexError:
+        size = self._reproof.size
+        if type(key) is int and size is not None and 0 <= key < size[1]:
+            _count(self, key)
+        raise
+
+
+def _count(sized: Any, count: Any) -> None:
+    ref: Ref = sized._reproof
+    changes: int = ref.peer.changes  # type: ignore[attr-defined]
+    before, ref.size = ref.size, (changes, count)
+    if before is not None and before[0] == changes and before[1] != count and not is_known(sized):
+        kind = type(sized).__name__
+        raise TypeError(f"an object of the candidate's class {kind} has {before[1]} elements, and {count}")
+
+
+_OF_SIZED: dict[str, Callable[..., Any]] = {"__len__": _length, "__iter__": _elements, "__getitem__": _element}
+
+
+def _is_plain(kind: type[Any], computed_from: type[Any]) -> bool:
+    """Whether its objects are equal to plain values. A named tuple may well compute others of its kind."""
+    if issubclass(kind, tuple) and issubclass(computed_from, tuple):
+        return False
+    return named.value_type(kind) is not None or getattr(kind, "_reproof_content", False)
+
+
+CONTAINERS: dict[Any, type[Any]] = {kind.__name__: kind for kind in (list, dict, set, bytearray, deque)}
+_SCALARS = (int, float, complex, str, bytes, frozenset)
+
+
+IMMUTABLE: dict[Any, Any] = {list: tuple, deque: tuple, set: frozenset, bytearray: bytes, dict: Mapping}
+"""Kinds that have of a container's methods those which do not change it."""
+
+
+def special_method(name: str, base: Any, content: Any, sized: bool) -> Callable[..., Any]:
+    direct = (
+        f"__{name[3:]}" if name.startswith(("__r", "__i")) and name in COMPUTES else name
+    )  # a str has no __radd__ of its own
+    if base in _SCALARS and (hasattr(base, name) or hasattr(base, direct)):
+        return _of_scalar(name, base)
+    if base is tuple and name in ("__len__", "__iter__", "__contains__"):
+        return _of_scalar(name, base)
+    if content in IMMUTABLE and name in ("__len__", "__iter__"):
+        return _of_container(name)
+    if name == "__getitem__" and (base is tuple or content in IMMUTABLE):
+        return _of_sequence
+    if content and (name in COMPUTES or name == "__contains__"):
+        return _of_content(name)
+    if base not in _SCALARS and (name in COMPUTES or name in MEASURES or name == "__bool__"):
+        return _of_object(name)
+    if sized and base is None and not content and name in _OF_SIZED:
+        return _OF_SIZED[name]
+    return SPECIAL_METHODS[name]
