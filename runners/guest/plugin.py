@@ -454,7 +454,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
             event["lost"] = failures.cut(str(report.longrepr), failures.MESSAGE)
     if report.when == "teardown" or report.outcome == "failed":
         event["out"] = _newly_printed(report)
-    (listener.channel.send if report.outcome == "failed" else listener.say)(event)
+    urgent = report.outcome == "failed" and not hasattr(report, "quiet")
+    (listener.channel.send if urgent else listener.say)(event)
 
 
 def _newly_printed(report: pytest.TestReport) -> int:

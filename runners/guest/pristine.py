@@ -77,8 +77,13 @@ _VERSION = 24
 """Where a dict's version stands in it: behind its reference count, its type and its size."""
 
 
-def _version_of(space: dict[str, Any]) -> ctypes.c_uint64:
-    return ctypes.c_uint64.from_address(id(space) + _VERSION)
+_read: Callable[[ctypes.c_uint64], int] = vars(ctypes.c_uint64.__mro__[1])["value"].__get__
+"""From the class behind it, which nobody can change."""
+
+
+def _version_of(space: Any) -> ctypes.c_uint64:
+    whole = space if isinstance(space, dict) else gc.get_referents(space)[0]
+    return ctypes.c_uint64.from_address(id(whole) + _VERSION)
 
 
 def _has_versions() -> bool:
@@ -90,34 +95,27 @@ def _has_versions() -> bool:
     ):
         return False
     space: dict[str, Any] = {"a": object()}
-    found = [_version_of(space).value]
+    version = _version_of(space)
+    found = [_read(version)]
     for change in (lambda: space.update(a=object()), lambda: space.update(b=1), lambda: space.pop("b")):
         change()
-        found.append(_version_of(space).value)
-    same = _version_of(space).value == found[-1] and space.get("a") and _version_of(space).value == found[-1]
+        found.append(_read(version))
+    same = _read(version) == found[-1] and space.get("a") and _read(version) == found[-1]
     return bool(same) and len(set(found)) == len(found)
 
 
 class Kept:
-    """One namespace: a module's, or a class's. `versioned` if its version is to be looked at first."""
+    """One namespace: a module's, or a class's."""
 
-    __slots__ = ("_version", "_was", "added", "get", "label", "names", "package", "size", "space", "values")
+    __slots__ = ("added", "get", "label", "names", "package", "size", "space", "values")
 
-    def __init__(self, label: str, space: Any, names: list[str], versioned: bool = False) -> None:
+    def __init__(self, label: str, space: Any, names: list[str]) -> None:
         self.label, self.space, self.get = label, space, space.get
         self.package = label.partition(".")[0]
         self.names = tuple(names)
         self.values = tuple(map(space.get, names))
         self.size = len(space)
         self.added = frozenset(space)
-        self._version: ctypes.c_uint64 | None = None
-        if versioned:
-            whole = space if isinstance(space, dict) else gc.get_referents(space)[0]
-            self._version = _version_of(whole)
-            self._was = self._version.value
-
-    def is_untouched(self) -> bool:
-        return self._version is not None and self._version.value == self._was
 
     def is_as_it_was(self) -> bool:
         return identical(_map(self.get, self.names), self.values)
@@ -163,19 +161,21 @@ class Pristine:
         self.modules: dict[str, types.ModuleType] = {}
         self._kept: list[Kept] = []
         self._seen: set[int] = set()
-        self._versioned = _has_versions()
         for name, module in list(sys.modules.items()):
             if isinstance(module, types.ModuleType) and _counts(name):
                 self._keep(name, module)
         self._seen.clear()
         self._packages = {kept.package for kept in self._kept}
+        # Side by side, for to look at them is to copy the pages that they stand on.
+        self._versions = [_version_of(kept.space) for kept in self._kept] if _has_versions() else []
+        self._were = tuple(map(_read, self._versions))
 
     def _keep(self, name: str, module: types.ModuleType) -> None:
         self.modules[name] = module
         space = vars(module)
         names = [key for key, value in space.items() if isinstance(value, KINDS)]
         names = [key for key in names if key in ONLY.get(name, names)]
-        self._kept.append(Kept(name, space, names, self._versioned))
+        self._kept.append(Kept(name, space, names))
         if name == "builtins" or name in ONLY:
             return  # classes of theirs cannot be changed, or are no one's business
         for key in names:
@@ -184,13 +184,17 @@ class Pristine:
                 self._seen.add(id(found))
                 members = vars(found)
                 own = [member for member, value in members.items() if isinstance(value, _MEMBERS)]
-                self._kept.append(Kept(f"{name}.{key}", members, own, self._versioned))
+                self._kept.append(Kept(f"{name}.{key}", members, own))
 
     def changes(self, used: Callable[[str], bool], all_of_them: bool) -> Iterator[Change]:
         """In modules that are `used`, by their first name; `all_of_them` if versions may lie."""
         asked = {package: used(package) for package in self._packages}
-        for kept in self._kept:
-            if asked[kept.package] and (all_of_them or not kept.is_untouched()):
+        looked_at: Iterable[Kept] = self._kept
+        if self._versions and not all_of_them:
+            versions = enumerate(zip(map(_read, self._versions), self._were))  # noqa: B905  # 3.9
+            looked_at = [self._kept[index] for index, (now, before) in versions if now != before]
+        for kept in looked_at:
+            if asked[kept.package]:
                 yield from kept.changes()
 
 

@@ -54,9 +54,13 @@ def test_a_version_that_was_put_back_hides_nothing_from_a_look_at_all(module):
     """
     Who writes to raw memory can put back a version, too; then versions are not asked.
     """
+    if not pristine._has_versions():
+        pytest.skip("this Python's dicts have no versions")
     kept = pristine.Pristine()
+    version = pristine._version_of(vars(module))
+    before = version.value
     module.decide = lambda: 2
-    for each in kept._kept:
-        each._was = each._version.value if each._version is not None else 0
+    version.value = before
 
+    assert "pluggy._stand_in.decide" not in changed(kept, all_of_them=False)
     assert "pluggy._stand_in.decide" in changed(kept, all_of_them=True)
