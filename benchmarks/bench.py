@@ -304,6 +304,20 @@ def required(result: dict[str, Any]) -> Iterator[tuple[str, float, str, float]]:
     if "1000" in growth and "10000" in growth:
         memory = growth["10000"]["peak_mb"] / growth["1000"]["peak_mb"]
         yield "peak memory of the harness at 10,000 jobs, × that at 1,000", memory, "≤", 1.1
+    yield from _required_of_seats(result)
+
+
+def _required_of_seats(result: dict[str, Any]) -> Iterator[tuple[str, float, str, float]]:
+    """What it may cost to keep the candidate apart, and to watch it where it cannot be."""
+    middle = {name: statistics.median(times) for name, times in result["latency"].items()}
+    for runner in ("bubblewrap", "docker"):
+        apart = f"verify, {runner}, warm, freshness fork"
+        if apart in middle:
+            separate = middle[apart] / middle[f"{apart}, in_process"]
+            yield f"{runner}, seat separate: time, × in_process", separate, "≤", 1.5
+    hardened = middle["verify, bubblewrap, warm, freshness fork, in_process"] / middle[UNHARDENED]
+    yield "seat in_process: time, × not hardened", hardened, "≤", 1.25
+    yield "a call to the candidate: time, × a bare round trip over a pipe", calls.ratio(result["calls"]), "≤", 5.0
 
 
 def table(result: dict[str, Any]) -> str:
@@ -316,7 +330,6 @@ def table(result: dict[str, Any]) -> str:
     lines += ["| way | ratio | quartiles |", "| --- | --- | --- |"]
     for name, (low, middle, high) in ratios(result["latency"]).items():
         lines.append(f"| {name} | {middle:.2f} | {low:.2f} to {high:.2f} |")
-    lines += _seats_table(result)
     lines += ["", "| two workers | jobs per second, × bare pytest |", "| --- | --- |"]
     bare = statistics.median(result["throughput"][BARE])
     for name, rates in result["throughput"].items():
@@ -328,21 +341,6 @@ def table(result: dict[str, Any]) -> str:
             lines.append(f"| {name} | {statistics.median(rates) / bare:.2f} |")
     lines += _growth_table(result)
     return "\n".join(lines)
-
-
-def _seats_table(result: dict[str, Any]) -> list[str]:
-    """What it costs to keep the candidate apart, and to watch it where it cannot be."""
-    lines = ["", "| what | × what |", "| --- | --- |"]
-    middle = {name: statistics.median(times) for name, times in result["latency"].items()}
-    for name in ("bubblewrap", "docker"):
-        apart = f"verify, {name}, warm, freshness fork"
-        if apart in middle:
-            lines.append(
-                f"| {name}: seat separate | {middle[apart] / middle[f'{apart}, in_process']:.2f} × in_process |"
-            )
-    together = middle["verify, bubblewrap, warm, freshness fork, in_process"]
-    lines.append(f"| seat in_process | {together / middle[UNHARDENED]:.2f} × not hardened |")
-    return [*lines, f"| a call to the candidate | {calls.ratio(result['calls']):.2f} × a bare round trip over a pipe |"]
 
 
 def _growth_table(result: dict[str, Any]) -> list[str]:
