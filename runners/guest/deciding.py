@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_SCALARS = (int, float, complex, str, bytes, frozenset)
+
+
 def _comparison(name: str) -> Callable[..., Any]:
     decide = getattr(operator, name)
 
@@ -33,7 +36,16 @@ def _comparison(name: str) -> Callable[..., Any]:
         return NotImplemented
 
     def compare_value(self: Any, other: Any) -> Any:
-        return compare(self, other) if isinstance(other, StandIn) else decide(plain(self), other)
+        if not isinstance(other, StandIn):
+            return decide(plain(self), other)
+        if named.value_type(type(self)) and named.value_type(type(other)) and not (is_known(self) or is_known(other)):
+            # Whatever they say: else a `sorted` that does not sort would give numbers that are in order all the same.
+            one, another = plain(self), plain(other)
+            if isinstance(one, _SCALARS) and isinstance(another, _SCALARS):
+                return decide(one, another)
+            if name in ("eq", "ne") and one == another:  # or else a set of three could hold one of them three times
+                return name == "eq"
+        return compare(self, other)
 
     compare.of_value = compare_value  # type: ignore[attr-defined]
     return compare
@@ -54,31 +66,32 @@ def _is_theirs(others: tuple[Any, ...]) -> bool:
 
 
 def _of_scalar(name: str, base: type[Any]) -> Callable[..., Any]:
-    forward, own = SPECIAL_METHODS[name], getattr(base, name, _unsupported)
+    own = getattr(base, name, _unsupported)
 
     def compute(self: Any, *others: Any) -> Any:
         if is_known(self) or _is_theirs(others):
-            return _of_their_own(forward, self, *others)
+            return _of_their_own(name, self, *others)
         return own(plain(self), *others)
 
     return compute
 
 
-def _of_their_own(forward: Callable[..., Any], value: Any, *others: Any) -> Any:
-    """What comes of an object that the suite has made is as good as made by it."""
-    known = is_known(value)
-    result = forward(value, *others)
+def _of_their_own(name: str, value: Any, *others: Any) -> Any:
+    """What an operator gives for an object that the suite has made is as good as made by it.
+
+    Not what `abs` and its like give: that is to be a number, and is compared as one.
+    """
+    known = is_known(value) and name not in MEASURES
+    result = SPECIAL_METHODS[name](value, *others)
     if known and isinstance(result, StandIn):
         result._reproof.named = True
     return result
 
 
 def _of_content(name: str) -> Callable[..., Any]:
-    forward = SPECIAL_METHODS[name]
-
     def compute(self: Any, other: Any) -> Any:
         if is_known(self) or _is_theirs((other,)):
-            return _of_their_own(forward, self, other)
+            return _of_their_own(name, self, other)
         content = plain(self)
         self._reproof.content = None  # `+=` changes it
         return getattr(type(content), name, _unsupported)(content, other)
@@ -91,11 +104,11 @@ def _unsupported(content: Any, other: Any) -> Any:
 
 
 def _of_object(name: str) -> Callable[..., Any]:
-    forward, computes = SPECIAL_METHODS[name], name in COMPUTES
+    computes = name in COMPUTES
 
     def compute(self: Any, *others: Any) -> Any:
         known = is_known(self)
-        result = _of_their_own(forward, self, *others)
+        result = _of_their_own(name, self, *others)
         told = self._reproof.told or (computes and not _is_theirs(others))
         if not told or known:
             return result
@@ -181,7 +194,6 @@ def _is_plain(kind: type[Any], computed_from: type[Any]) -> bool:
 
 
 CONTAINERS: dict[Any, type[Any]] = {kind.__name__: kind for kind in (list, dict, set, bytearray, deque)}
-_SCALARS = (int, float, complex, str, bytes, frozenset)
 
 
 IMMUTABLE: dict[Any, Any] = {list: tuple, deque: tuple, set: frozenset, bytearray: bytes, dict: Mapping}
