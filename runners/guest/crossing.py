@@ -108,6 +108,9 @@ class Side:
         """What stands here for something of the other side's. Raises Garbled for a cell that it does not know."""
         raise NotImplementedError
 
+    def shortened(self, value: list[Any]) -> None:
+        """Told of a list that the other side has given, and that holds less now."""
+
     def share(self, value: Any) -> int:
         number = self.numbers.get(id(value))
         if number is None:
@@ -304,7 +307,10 @@ class Reader:
 
     def _fill(self, value: Any, tag: str, content: Any) -> None:
         if tag == "l":
-            value[:] = self._cells(content)
+            items = self._cells(content)
+            if len(items) < len(value) and self.side.numbers[id(value)] % 2 != self.side.next_number % 2:
+                self.side.shortened(value)
+            value[:] = items
         elif tag == "B":
             value[:] = scalars.data(content)
         elif tag in ("s", "q"):

@@ -150,17 +150,38 @@ def _length(self: Any) -> Any:
     return length
 
 
-def _elements(self: Any) -> Any:
-    found = SPECIAL_METHODS["__iter__"](self)
-    return found if found is self else _counted(self, found)
+def _elements(name: str) -> Callable[..., Any]:
+    forward = SPECIAL_METHODS[name]
+
+    def loop(self: Any) -> Any:
+        ref: Ref = self._reproof
+        found = forward(self)
+        ref.left = ref.size[1] if ref.size is not None and ref.size[0] == ref.peer.changes else 0  # type: ignore[attr-defined]
+        return found if found is self else _counted(self, found, ref.left)
+
+    return loop
 
 
-def _counted(sized: Any, elements: Any) -> Iterator[Any]:
+def _counted(sized: Any, elements: Any, told: int) -> Iterator[Any]:
     count = 0
     for element in elements:
         yield element
         count += 1
+    _check_count(sized, count, count < told and told)  # whatever the test has called meanwhile
     _count(sized, count)
+
+
+def _next(self: Any) -> Any:
+    """An object that is its own iterator may tell how many are left."""
+    ref: Ref = self._reproof
+    try:
+        element = SPECIAL_METHODS["__next__"](self)
+    except StopIteration:
+        _check_count(self, 0, ref.left > 0 and ref.left)
+        raise
+    ref.left -= 1
+    ref.size = None
+    return element
 
 
 def _element(self: Any, key: Any) -> Any:
@@ -178,12 +199,22 @@ def _count(sized: Any, count: Any) -> None:
     ref: Ref = sized._reproof
     changes: int = ref.peer.changes  # type: ignore[attr-defined]
     before, ref.size = ref.size, (changes, count)
-    if before is not None and before[0] == changes and before[1] != count and not is_known(sized):
+    _check_count(sized, count, before is not None and before[0] == changes and before[1])
+
+
+def _check_count(sized: Any, count: Any, told: Any) -> None:
+    if told is not False and told != count and not is_known(sized):
         kind = type(sized).__name__
-        raise TypeError(f"an object of the candidate's class {kind} has {before[1]} elements, and {count}")
+        raise TypeError(f"an object of the candidate's class {kind} has {told} elements, and {count}")
 
 
-_OF_SIZED: dict[str, Callable[..., Any]] = {"__len__": _length, "__iter__": _elements, "__getitem__": _element}
+_OF_SIZED: dict[str, Callable[..., Any]] = {
+    "__len__": _length,
+    "__iter__": _elements("__iter__"),
+    "__reversed__": _elements("__reversed__"),
+    "__next__": _next,
+    "__getitem__": _element,
+}
 
 
 def _is_plain(kind: type[Any], computed_from: type[Any]) -> bool:
