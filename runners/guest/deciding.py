@@ -217,6 +217,68 @@ _OF_SIZED: dict[str, Callable[..., Any]] = {
 }
 
 
+# --- `with` -----------------------------------------------------------------------
+#
+# `with solution.connect() as found: assert found.get("a") == 1` compares nothing if the candidate may keep from the
+# test what goes wrong in there. It may keep an exception that the suite raises on purpose: one of whose class it
+# speaks where it comes from, or that comes without the candidate's having been asked for anything since.
+
+
+def _entering(name: str) -> Callable[..., Any]:
+    def enter(self: Any) -> Any:
+        entered = SPECIAL_METHODS[name](self)
+        self._reproof.entered = self._reproof.peer.calls
+        return entered
+
+    return enter
+
+
+def _leave(self: Any, kind: Any, exc: Any, traceback: Any) -> Any:
+    may_be_kept = exc is not None and _may_be_kept(self, exc)
+    return SPECIAL_METHODS["__exit__"](self, kind, exc, traceback) and may_be_kept
+
+
+async def _leave_later(self: Any, kind: Any, exc: Any, traceback: Any) -> Any:
+    may_be_kept = exc is not None and _may_be_kept(self, exc)
+    return await SPECIAL_METHODS["__aexit__"](self, kind, exc, traceback) and may_be_kept
+
+
+def _may_be_kept(manager: Any, exc: BaseException) -> bool:
+    if isinstance(exc, AssertionError):
+        return False
+    if isinstance(exc, Exception) and manager._reproof.entered == manager._reproof.peer.calls:
+        return True
+    return not _spoken_of(type(exc)).isdisjoint(_names_on_the_way(exc))
+
+
+def _spoken_of(kind: type[BaseException]) -> set[str]:
+    """The names by which a suite may speak of such an exception: the candidate's classes have those of their origin."""
+    names = set()
+    for base in kind.__mro__[:-1]:
+        ref = vars(base).get("_reproof")
+        if not isinstance(base, StandInType):
+            names.add(base.__name__)
+        elif isinstance(ref, Ref) and ref.origin is not None:
+            names.add(ref.origin[-1])
+    return names
+
+
+def _names_on_the_way(exc: BaseException) -> Iterator[str]:
+    traceback = exc.__traceback__
+    while traceback is not None:
+        frame, traceback = traceback.tb_frame, traceback.tb_next
+        if frame.f_globals.get("__package__") != __package__:
+            yield from frame.f_code.co_names
+
+
+_WITH: dict[str, Callable[..., Any]] = {
+    "__enter__": _entering("__enter__"),
+    "__aenter__": _entering("__aenter__"),
+    "__exit__": _leave,
+    "__aexit__": _leave_later,
+}
+
+
 def _is_plain(kind: type[Any], computed_from: type[Any]) -> bool:
     """Whether its objects are equal to plain values. A named tuple may well compute others of its kind."""
     if issubclass(kind, tuple) and issubclass(computed_from, tuple):
@@ -249,4 +311,4 @@ def special_method(name: str, base: Any, content: Any, sized: bool) -> Callable[
         return _of_object(name)
     if sized and base is None and not content and name in _OF_SIZED:
         return _OF_SIZED[name]
-    return SPECIAL_METHODS[name]
+    return _WITH.get(name) or SPECIAL_METHODS[name]

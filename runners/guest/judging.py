@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 LOOKS = frozenset(
     (
         *("bool", "content", "contains", "describe", "dir", "format", "get", "getitem", "hash", "iter"),
-        *("len", "length_hint", "next", "repr", "str", *COMPARISONS),
+        *("len", "length_hint", "next", "repr", "reversed", "str", *COMPARISONS),
     )
 )
 """Operations that change nothing, but in objects that are made to do so."""
@@ -103,7 +103,8 @@ class Connection(Peer):
         self._stock = Stock(self)
         self._turn = _thread.RLock()
         self._depth = 0
-        self._calls = 0
+        self.calls = 0
+        """What was asked of the candidate in this test."""
         self._pinned = False
         self.unit = ""
         """What is being collected or run: a candidate that was lost in it stays lost until the next."""
@@ -131,7 +132,7 @@ class Connection(Peer):
         self._channel.send({"e": "integrity", "suspicions": [what]})
 
     def begin(self, unit: str) -> None:
-        self.unit, self._calls = unit, 0
+        self.unit, self.calls = unit, 0
         self.stopped.clear()
         if self._pinned:
             self._pinned = False
@@ -146,10 +147,10 @@ class Connection(Peer):
         with self._turn:
             if self.lost is not None:
                 self._replace()
-            self._calls += 1
+            self.calls += 1
             if operation not in LOOKS:
                 self.changes += 1
-            if self._calls == CHATTY and not self._pinned:
+            if self.calls == CHATTY and not self._pinned:
                 self._pin()
             self._depth += 1
             try:
@@ -170,6 +171,13 @@ class Connection(Peer):
                 raise
             finally:
                 self._depth -= 1
+
+    def shortened(self, value: list[Any]) -> None:
+        """A list that the candidate has given gets shorter: the test's own loop over it must not end by that."""
+        import gc  # few candidates do so
+
+        if any(type(holder) in LIST_ITERATORS for holder in gc.get_referrers(value)):
+            raise Garbled("a list that is being looped over got shorter")
 
     def cut_short(self) -> bool:
         """Whether a StopIteration of the candidate's has ended an iteration of the test's own, as in `map(f, xs)`.
@@ -373,6 +381,7 @@ CALLABLES = (
     operator.attrgetter,
     operator.methodcaller,
 )
+LIST_ITERATORS: tuple[Any, ...] = (type(iter([])), type(reversed([])))
 ITERATORS = (
     types.GeneratorType,
     *{type(iter(kind())) for kind in (list, tuple, dict, set, str, bytes)},

@@ -35,7 +35,7 @@ class Gone(Exception):
 class Ref:
     """What one side knows of an object that the other side has lent it."""
 
-    __slots__ = ("content", "era", "left", "named", "number", "origin", "peer", "size", "told")
+    __slots__ = ("content", "entered", "era", "left", "named", "number", "origin", "peer", "size", "told")
 
     def __init__(self, peer: Peer, number: int) -> None:
         self.peer = peer
@@ -51,6 +51,8 @@ class Ref:
         """How many elements it has told of, and by when."""
         self.left = 0
         """How many elements a loop over it has yet to give."""
+        self.entered = 0
+        """When a test's `with` has entered it, in what was asked for by then."""
         self.content: tuple[int, Any] | None = None
         """What it holds, and by when."""
         peer.borrowed[number] = peer.borrowed.get(number, 0) + 1

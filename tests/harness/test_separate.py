@@ -113,6 +113,35 @@ class Sized:
 class Indexed:
     __len__ = lambda self: 3
     def __getitem__(self, index): raise IndexError
+    __reversed__ = lambda self: iter(())
+class ItsOwnIterator(Sized):
+    __iter__ = lambda self: self
+    def __next__(self): raise StopIteration
+class Named:
+    name = property(lambda self: others.clear() or "a")
+    def get_name(self): return self.name
+class NamesOnce(Sized):
+    __iter__ = lambda self: iter([Named()])
+class Whole(int):
+    __eq__ = lambda self, other: self is other
+    __lt__ = __le__ = __gt__ = __ge__ = lambda self, other: True
+    __hash__ = int.__hash__
+class Length:
+    __abs__ = lambda self: self
+    __sub__ = __rsub__ = lambda self, other: 0.0
+class Keeps:
+    __enter__ = lambda self: self
+    __exit__ = lambda self, *given: True
+    async def __aenter__(self): return self
+    async def __aexit__(self, *given): return True
+    def get(self, key): return 7
+    def fail(self, key): raise LookupError
+others = []
+def names():
+    others[:] = [Named(), Named(), Named()]
+    return others
+def all_names(): return NamesOnce()
+def not_sorted(numbers): return [Whole(number) for number in numbers]
 class Solution:
     half = lambda self, number: self
     twice = lambda self, number: Solution()
@@ -123,7 +152,7 @@ class Failure(ValueError):
     __sub__ = lambda self, other: 0.0
     __repr__ = __str__
 number, difference, nothing, text, bag, few = Number, Difference, Nothing, Text, Bag, Few
-shrinks, rest, counts, pair, sized, indexed = Shrinks, Rest, Counts, Pair, Sized, Indexed
+shrinks, rest, counts, pair, sized, indexed, itself = Shrinks, Rest, Counts, Pair, Sized, Indexed, ItsOwnIterator
 def unclear(): raise ValueError(Text(""))
 def group(): raise Group("", [ValueError()])
 def in_order(numbers): return Sorted(numbers)
@@ -151,6 +180,7 @@ def write(file):
 """Objects that know better once they have seen what a test expects."""
 
 EXPECTS = """
+import asyncio
 import io
 import unittest
 import unittest.mock
@@ -158,7 +188,7 @@ import pytest
 from solution import (
     Failure, number, difference, nothing, half, text, bag, few, failure, fails, notify, forget, count, replace,
     take_over, write, shrinks, rest, counts, pair, sized, indexed, unclear, Solution,
-    in_order, group
+    in_order, group, itself, names, all_names, not_sorted, Length, Keeps
 )
 
 class Double:
@@ -208,14 +238,42 @@ def test_group():
 def test_member_of_a_tuple():
     found = pair()
     assert isinstance(found, tuple) and 3 in found
-@pytest.mark.parametrize("make", [counts, pair, sized, indexed])
+@pytest.mark.parametrize("make", [counts, pair, sized, indexed, itself])
 def test_one_by_one(make):
     found, expected = make(), [1, 2, 3]
     assert len(found) == len(expected)
     for one, other in zip(found, expected): assert one == other
+def test_one_by_one_from_behind():
+    found, expected = indexed(), [1, 2, 3]
+    assert len(found) == len(expected)
+    for one, other in zip(reversed(found), reversed(expected)): assert one == other
 def test_one_by_one_and_counted():
     found, expected = sized(), [1, 2, 3]
     assert all(one == other for one, other in zip(found, expected)) and len(found) == len(expected)
+def test_approximated_one_by_one(): assert itself() == pytest.approx([1, 2, 3])
+@pytest.mark.parametrize("make", [names, all_names])
+@pytest.mark.parametrize("ask", [lambda one: one.name, lambda one: one.get_name()])
+def test_fewer_meanwhile(make, ask):
+    found, expected = make(), ["a", "b", "c"]
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected): assert ask(one) == other
+def test_as_many(): assert set(not_sorted([1, 1, 1])) == {1, 2, 3}
+def test_all_different(): assert len(set(not_sorted([1, 1, 1]))) == 3
+def test_sorted():
+    found = not_sorted([3, 1, 2])
+    assert set(found) == {1, 2, 3} and all(one <= other for one, other in zip(found, found[1:]))
+def test_length(): assert abs(abs(Length()) - 5) < 1e-9
+def test_kept_from_the_test():
+    with Keeps() as found: assert found.get("a") == 1
+def test_stopped_before_the_test():
+    with Keeps() as found: assert found.fail("a") == 1
+def test_kept_from_the_test_later():
+    async def test():
+        async with Keeps() as found: assert found.get("a") == 1
+    asyncio.run(test())
+def test_kept_that_nothing_was_raised():
+    with Keeps() as found:
+        with pytest.raises(ValueError): found.get("a")
 @pytest.mark.parametrize("make", [shrinks, rest])
 def test_subtracted_in_place(make):
     found = make()
@@ -299,6 +357,26 @@ class Vector:
     def push(self, part): self.parts.append(part)
     @classmethod
     def of(cls, parts): return cls(*parts)
+class Refused(Exception): pass
+class Ignore:
+    def __init__(self, *kinds): self.kinds, self.seen = kinds or (Exception,), []
+    def __enter__(self): return self
+    def __exit__(self, kind, exc, traceback):
+        self.seen.append(kind)
+        return kind is not None and issubclass(kind, self.kinds)
+    def refuse(self): raise Refused("no")
+class Cents(int):
+    def __eq__(self, other): return isinstance(other, Cents) and int(self) // 10 == int(other) // 10
+    __hash__ = int.__hash__
+class Ticks:
+    def __init__(self, n): self.left = n
+    def __len__(self): return self.left
+    def __iter__(self): return self
+    def __next__(self):
+        if not self.left: raise StopIteration
+        self.left -= 1
+        return self.left
+def ticks(n): return Ticks(n)
 ZERO = Vector(0, 0)
 def word(): return Word("a", 3, 5)
 def stack(): return Stack([1, 2])
@@ -307,7 +385,8 @@ def vector(*parts): return Vector(*parts)
 
 USES = """
 import solution
-from solution import Kind, Name, Vector, ZERO, stack, vector, word
+import pytest
+from solution import Cents, Ignore, Kind, Name, Refused, Vector, ZERO, stack, ticks, vector, word
 
 def test_fields(): assert (word().count, word().index, word()) == (3, 5, ("a", 3, 5))
 def test_members(): assert Kind.count == "c" and Kind.title.value == "t" and Kind("c") is Kind.count
@@ -328,6 +407,21 @@ def test_counts():
     assert len(made) == 2 and list(made) == [1, 2]
     made.push(3)
     assert len(made) == 3 and list(made * 2) == [2, 4, 6] and len(made * 2) == 3
+def test_equal_as_it_says(): assert Cents(12) == Cents(15) and Cents(12) != Cents(25)
+def test_counts_down():
+    made = ticks(3)
+    assert len(made) == 3 and next(made) == 2 and len(made) == 2 and list(made) == [1, 0] and len(made) == 0
+def refuse(): raise ValueError("no")
+def test_ignores():
+    with Ignore() as ignored: 1 / 0
+    with Ignore(LookupError): {}["a"]
+    with Ignore() as ignored:
+        assert ignored.seen == []
+        refuse()
+    assert len(ignored.seen) == 1
+    with Ignore(Refused) as ignored: ignored.refuse()
+    with pytest.raises(ValueError):
+        with Ignore(LookupError): refuse()
 """
 
 
