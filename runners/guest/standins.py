@@ -42,6 +42,9 @@ OUR_OWN = ("_reproof", "__file__", "__path__", "__cached__", "__warningregistry_
 """What Python itself looks for in modules; inspect does so in all of them. It is no matter of the candidate's."""
 
 
+CATCHES_FAILURES = (AssertionError, Exception, BaseException)
+
+
 def look_up(self: Any, name: str) -> Any:
     if name.startswith(HIDDEN):
         raise AttributeError(name)
@@ -50,8 +53,11 @@ def look_up(self: Any, name: str) -> Any:
     if ref.origin is not None:
         found = getattr(value, "_reproof", None) if isinstance(value, (StandIn, StandInType, StandInModule)) else None
         if isinstance(found, Ref):
-            found.named = True
+            found.named = not isinstance(self, StandIn)  # what an object has is its answer
             found.origin = found.origin or (*ref.origin, name)
+        elif any(value is kind for kind in CATCHES_FAILURES):
+            what = f"the submission's `{name}` is {value.__name__}: an `except` of it catches what fails a test"
+            ref.peer.suspect(what)  # type: ignore[attr-defined]
     return value
 
 

@@ -146,11 +146,13 @@ class Solution:
     half = lambda self, number: self
     twice = lambda self, number: Solution()
     parts = lambda self, number: (self,)
+    third = property(lambda self: Solution())
     __sub__ = lambda self, other: 0.0
 class Failure(ValueError):
     __str__ = lambda self: Text("")
     __sub__ = lambda self, other: 0.0
     __repr__ = __str__
+Solution.FIRST = Solution()
 number, difference, nothing, text, bag, few = Number, Difference, Nothing, Text, Bag, Few
 shrinks, rest, counts, pair, sized, indexed, itself = Shrinks, Rest, Counts, Pair, Sized, Indexed, ItsOwnIterator
 def unclear(): raise ValueError(Text(""))
@@ -283,6 +285,7 @@ def test_no_difference(): assert not rest() ^ {1, 2}
 def test_difference_in_words(): assert f"{rest() - 3.5:.1f}" == "0.0"
 def test_solution(): assert abs(Solution().half(7) - 3.5) < 1e-9
 def test_another_solution(): assert abs(Solution().twice(7) - 14.5) < 1e-9
+def test_what_a_solution_has(): assert abs(Solution.FIRST.third - 3.5) < 1e-9
 def test_part_of_a_solution():
     (found,) = Solution().parts(7)
     assert abs(found - 3.5) < 1e-9
@@ -456,6 +459,28 @@ def test_a_result_that_is_none_does_not_end_what_the_test_iterates_over():
     found = verify(submission, suite, runner="bubblewrap", seat="separate")
 
     assert [test.outcome for test in found.tests] == ["failed", "failed", "failed", "passed", "passed"]
+
+
+def test_an_exception_class_that_catches_what_fails_a_test_is_suspect():
+    """
+    Whoever asks for it by name may mean to catch what the submission raises, and catch what its own assert does.
+    """
+    suite = Suite.from_code(
+        "import solution\ndef test_it():\n    try:\n        solution.parse('')\n        assert False, 'not raised'\n"
+        "    except solution.ParseError: pass\n"
+    )
+    told = [
+        verify(Submission.from_code(code), suite, runner="bubblewrap", seat="separate").integrity.suspicions
+        for code in (
+            "ParseError = AssertionError\ndef parse(text): return text",
+            "class ParseError(Exception): pass\ndef parse(text): raise ParseError",
+        )
+    ]
+
+    assert told == [
+        ("the submission's `ParseError` is AssertionError: an `except` of it catches what fails a test",),
+        (),
+    ]
 
 
 def test_an_exception_has_the_attributes_that_its_own_class_gave_it():
