@@ -52,6 +52,11 @@ def safe_str(value: object) -> str:
         return "<%s object whose str raised %s>" % (type(value).__name__, type(exc).__name__)
 
 
+def _of_type(kind: type[Any], value: Any) -> Any:
+    """What an exception holds is what whoever raised it has put there; only what belongs there is told."""
+    return value if isinstance(value, kind) else None
+
+
 def texts(suite: Sequence[Any]) -> dict[str, str]:
     """The suite's own Python, as it was sent and not as it may stand on disk by now."""
     return {path: from_base64(data).decode("utf-8", "replace") for path, data in suite if path.endswith(".py")}
@@ -100,21 +105,21 @@ class Describer:
 
     def _particulars(self, exc: BaseException) -> dict[str, Any]:
         if isinstance(exc, SyntaxError):
-            path = self.relative(exc.filename or "<unknown>")
-            owner = self.owner(exc.filename or "<unknown>")
+            filename = _of_type(str, exc.filename)
+            path, owner = self.relative(filename or "<unknown>"), self.owner(filename or "<unknown>")
             if owner == "suite" and self._compiles(path):
                 owner = "submission"  # whoever raised it was not the compiler
             return {
                 "syntax": {
-                    "path": path or exc.filename,
+                    "path": path or filename,
                     "owner": owner,
-                    "line": exc.lineno,
-                    "column": exc.offset,
-                    "text": cut((exc.text or "").rstrip("\n"), LOCAL),
+                    "line": _of_type(int, exc.lineno),
+                    "column": _of_type(int, exc.offset),
+                    "text": cut((_of_type(str, exc.text) or "").rstrip("\n"), LOCAL),
                 }
             }
         if isinstance(exc, ImportError):
-            return {"missing": getattr(exc, "name", None)}
+            return {"missing": _of_type(str, getattr(exc, "name", None))}
         if isinstance(exc, OSError) and isinstance(exc.errno, int):
             return {"errno": exc.errno}
         return {}
