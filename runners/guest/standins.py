@@ -319,11 +319,14 @@ def is_known(value: Any) -> bool:
     A class alone is not enough: `Solution().half(7)` may give a `Solution`.
     """
     kind = type(value)
-    if value._reproof.named and not issubclass(kind, BaseException):
-        for base in kind.__mro__:
-            ref = vars(base).get("_reproof") if isinstance(base, StandInType) else None
-            if isinstance(ref, Ref) and ref.origin is not None and ref.origin[-1][:1].isupper():
-                return ref.origin not in ref.peer.unnamed  # type: ignore[attr-defined]
+    return value._reproof.named and not issubclass(kind, BaseException) and is_known_class(kind)
+
+
+def is_known_class(kind: type[Any]) -> bool:
+    for base in kind.__mro__:
+        ref = vars(base).get("_reproof") if isinstance(base, StandInType) else None
+        if isinstance(ref, Ref) and ref.origin is not None and ref.origin[-1][:1].isupper():
+            return ref.origin not in ref.peer.unnamed  # type: ignore[attr-defined]
     return False
 
 

@@ -371,6 +371,12 @@ class Ignore:
 class Cents(int):
     def __eq__(self, other): return isinstance(other, Cents) and int(self) // 10 == int(other) // 10
     __hash__ = int.__hash__
+class Urgency(str, enum.Enum):
+    low = "low"
+    high = "high"
+    def __lt__(self, other): return (self.value, other.value) == ("low", "high")
+class Task:
+    def __init__(self, urgency): self.urgency = Urgency(urgency)
 class Ticks:
     def __init__(self, n): self.left = n
     def __len__(self): return self.left
@@ -389,7 +395,7 @@ def vector(*parts): return Vector(*parts)
 USES = """
 import solution
 import pytest
-from solution import Cents, Ignore, Kind, Name, Refused, Vector, ZERO, stack, ticks, vector, word
+from solution import Cents, Ignore, Kind, Name, Refused, Task, Urgency, Vector, ZERO, stack, ticks, vector, word
 
 def test_fields(): assert (word().count, word().index, word()) == (3, 5, ("a", 3, 5))
 def test_members(): assert Kind.count == "c" and Kind.title.value == "t" and Kind("c") is Kind.count
@@ -411,6 +417,9 @@ def test_counts():
     made.push(3)
     assert len(made) == 3 and list(made * 2) == [2, 4, 6] and len(made * 2) == 3
 def test_equal_as_it_says(): assert Cents(12) == Cents(15) and Cents(12) != Cents(25)
+def test_in_order_as_it_says():
+    low, high = Task("low"), Task("high")
+    assert low.urgency < high.urgency and not high.urgency < low.urgency and low.urgency is Urgency.low
 def test_counts_down():
     made = ticks(3)
     assert len(made) == 3 and next(made) == 2 and len(made) == 2 and list(made) == [1, 0] and len(made) == 0
