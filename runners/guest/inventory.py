@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import types
+from collections import Counter
 
 import pytest
 from _pytest import fixtures
@@ -138,11 +139,10 @@ class Inventory:
             of_it = by_name.get(name, [])
             for names, rows in self._found.rows(node):
                 said = [_row(row) for row in rows]
-                indices = {item.callspec.indices.get(names[0]) for item in of_it}
-                if said and of_it and complete and indices != set(range(len(said))):
+                if said and of_it and complete and not _are_all_there(of_it, names, said):
                     yield "callspec", f"the rows of parameters of {name} in {self._path}", None
                     continue
-                if not all(_has(item.callspec, names, said) for item in of_it if said):
+                if any(_row_of(item.callspec, names, said) is None for item in of_it if said):
                     yield "callspec", f"the parameters of {name} in {self._path}", None
 
     # --- as it was ----------------------------------------------------------
@@ -175,9 +175,9 @@ class Inventory:
                 of_it = by_name.get(name, []) if not inputs.issuperset(names) else []
                 said = [_row(row) for row in rows] if of_it else []
                 for item in of_it:
-                    index = item.callspec.indices.get(names[0])
-                    row = said[index] if isinstance(index, int) and 0 <= index < len(said) else _Unknown
-                    cells = (row,) if len(names) == 1 else row if isinstance(row, (tuple, list)) else ()
+                    index = _row_of(item.callspec, names, said)
+                    row = said[index] if index is not None else _Unknown
+                    cells = _cells(item.callspec, names, row)
                     pairs = zip(names, cells)  # noqa: B905  # 3.9
                     kept = [(parameter, cell) for parameter, cell in pairs if isinstance(cell, (list, dict, set))]
                     self._answers += [(item, parameter, cell) for parameter, cell in kept if parameter not in inputs]
@@ -316,18 +316,45 @@ def _row(node: ast.expr) -> Any:
     return _Unknown
 
 
-def _has(spec: Any, names: list[str], rows: list[Any]) -> bool:
-    index = spec.indices.get(names[0])
-    if not isinstance(index, int) or not 0 <= index < len(rows):
-        return False
-    row = rows[index]
+def _row_of(spec: Any, names: list[str], rows: list[Any]) -> int | None:
+    """Which of the rows a test has; None if it has another.
+
+    Of a single list it is the one whose number the test has. Where lists are stacked, or a fixture has
+    parameters, too, pytest counts all that come of them, and only the values say which it is.
+    """
+    if len(spec.params) == len(names):
+        number = spec.indices.get(names[0])
+        return number if type(number) is int and 0 <= number < len(rows) and _has(spec, names, rows[number]) else None
+    return next((index for index, row in enumerate(rows) if _has(spec, names, row)), None)
+
+
+def _are_all_there(items: list[Any], names: list[str], rows: list[Any]) -> bool:
+    """Whether no row is missing, as far as they are literals; in stacks each is there as often as the others."""
+    if all(len(item.callspec.params) == len(names) for item in items):
+        return {item.callspec.indices.get(names[0]) for item in items} == set(range(len(rows)))
+    found = Counter(_row_of(item.callspec, names, rows) for item in items)
+    first = [next(index for index, other in enumerate(rows) if _same(other, row)) for row in rows]
+    return _Unknown in rows or all(
+        found[index] * len(rows) == often * len(items) for index, often in Counter(first).items()
+    )
+
+
+def _has(spec: Any, names: list[str], row: Any) -> bool:
     if row is _Unknown:
         return True
-    cells = (row,) if len(names) == 1 else row
+    cells = _cells(spec, names, row)
     return len(cells) == len(names) and all(
         _same(spec.params.get(name), cell)
         for name, cell in zip(names, cells)  # noqa: B905  # 3.9
     )
+
+
+def _cells(spec: Any, names: list[str], row: Any) -> Any:
+    """The values of a row: of a list of names, even of one, pytest takes a row apart."""
+    packed = type(row) in (tuple, list) and len(row) == 1 and _same(spec.params.get(names[0]), row[0])
+    if len(names) == 1 and not packed:
+        return (row,)
+    return tuple(row) if hasattr(row, "__iter__") else ()
 
 
 def _same(now: Any, said: Any) -> bool:

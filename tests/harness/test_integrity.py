@@ -434,3 +434,42 @@ def test_what_a_suite_patches_for_long_is_its_own_affair(pool):
         report = run(pool, "def add(a, b): return a + b", Suite.from_code(LASTING))
 
         assert report.verdict == "passed", report
+
+
+STACKED = """
+import pytest
+from solution import product
+@pytest.fixture(params=[1, 2, 3])
+def often(request): return request.param
+@pytest.mark.parametrize("left", [1, 1, 2])
+@pytest.mark.parametrize("right", [3, 4])
+def test_both(left, right): assert product(left, right) == left * right
+@pytest.mark.parametrize("left, right, expected", [(1, [2], [2]), (2, [3], [6])])
+def test_beside_a_fixture(left, right, expected, often): assert [product(left, right[0])] == expected
+@pytest.mark.parametrize("end", ["ab", "c"])
+class TestMore:
+    @pytest.mark.parametrize("left, right", ["ab", ("c", "d")])
+    def test_of_a_class(self, left, right, end): assert left < right
+@pytest.mark.parametrize(["given"], [(1,), [2]])
+def test_a_list_of_one_name(given): assert product(given, 1) == given
+"""
+
+
+def test_rows_of_several_lists_are_told_apart(pool):
+    """
+    Where lists are stacked, pytest numbers all that come of them, and not the rows of each.
+    """
+    suite = Suite.from_code(STACKED)
+    report = run(pool, "def product(a, b): return a * b", suite)
+    takes_away = """
+import sys
+def profile(frame, event, argument):
+    if event == "return" and frame.f_code.co_name == "<module>" and "test_both" in frame.f_globals:
+        sys.setprofile(None)
+        frame.f_globals["test_both"].pytestmark[1].args[1].pop()
+sys.setprofile(profile)
+def product(a, b): return a * b
+"""
+
+    assert report.verdict == "passed", report
+    assert run(pool, takes_away, suite).verdict == "tampered"
