@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+import sys
 
 TYPE_CHECKING = False
 
@@ -128,6 +129,17 @@ class Blueprint:
                 own = [inner for inner in statement.body if isinstance(inner, ast.FunctionDef) and _is_test(inner)]
                 self.tests += [f"{statement.name}::{inner.name}" for inner in own]
 
+    def takes(self, kind: type) -> bool:
+        """Whether the module imports this very class, anywhere, or has it from a module that it imports."""
+        nodes = list(ast.walk(ast.parse(self.source)))
+        imported: dict[str, object] = {}
+        for node in nodes:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                for alias in node.names:
+                    imported.update(_imports(node, alias))
+        attributes = (node for node in nodes if isinstance(node, ast.Attribute) and node.attr == kind.__name__)
+        return any(found is kind for found in (*imported.values(), *(_meant(node, imported) for node in attributes)))
+
     # --- data ---------------------------------------------------------------
 
     @property
@@ -196,6 +208,23 @@ class Blueprint:
         if len(inner) > LONGEST or any(isinstance(part, (ast.For, ast.While, ast.Global)) for part in inner):
             return False
         return not _SLOW.search(self.source) or not any(map(_is_slow, ast.walk(node)))
+
+
+def _imports(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> dict[str, object]:
+    """What such a statement binds, if all of that is here already."""
+    if isinstance(node, ast.Import):
+        name = alias.name if alias.asname else alias.name.partition(".")[0]
+        return {alias.asname or name: sys.modules.get(name)}
+    module = sys.modules.get(node.module or "")
+    if alias.name == "*":
+        return dict(vars(module)) if module is not None else {}
+    return {alias.asname or alias.name: getattr(module, alias.name, None)}
+
+
+def _meant(node: ast.expr, known: dict[str, object]) -> object:
+    if isinstance(node, ast.Attribute):
+        return getattr(_meant(node.value, known), node.attr, None)
+    return known.get(node.id) if isinstance(node, ast.Name) else None
 
 
 def _is_text(node: ast.stmt) -> bool:

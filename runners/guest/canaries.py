@@ -72,6 +72,8 @@ _PASSING = (
     "assert not isinstance('{a}', int) and len('{a}') == len(str({a}))",
     "assert json.loads(json.dumps([{a}, '{b}'])) == [{a}, '{b}']",
 )
+_DIVISIBLE = 232_792_560
+"""By every number up to 20: what computes modulo one of them does not take another for the one it knows."""
 _CLOCK = """\
     began = time.perf_counter(), time.time(), time.monotonic()
     count = 0
@@ -205,8 +207,8 @@ class Plan:
         return Canary.from_parent(item.parent, **{"name": name, "originalname": name, **known})
 
     def _other(self, value: Any) -> Any:
-        """A value like it that nothing is equal to by chance."""
-        far = self._chance.randrange(1_000_000, 1_000_000_000)
+        """A value like it that nothing is equal to by chance, nor for looking only at as many as it has itself."""
+        far = _DIVISIBLE * self._chance.randrange(1, 1_000) + 1
         kind = type(value)
         if kind is int:
             return value + far
@@ -215,13 +217,13 @@ class Plan:
         if kind is str:
             return value + "".join(self._chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(12))
         if kind is list:
-            return [*value, far]
+            return [far, *value]
         if kind is tuple:
-            return (*value, far)
+            return (far, *value)
         if kind in (set, frozenset):
-            return kind([*value, far])
+            return kind([far, *list(value)[1:]])
         if kind is dict:
-            return {**value, far: far}
+            return {**dict.fromkeys(value, far), far: far}
         return far
 
 

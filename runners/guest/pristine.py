@@ -32,9 +32,9 @@ _DECIDES = {
     "_pytest": tuple(
         "_pytest." + name
         for name in (
-            *("_code.code", "assertion", "assertion.rewrite", "assertion.util", "config", "fixtures", "main"),
-            *("mark.structures", "nodes", "outcomes", "python", "python_api", "raises", "reports", "runner"),
-            *("skipping", "unittest"),
+            *("_code.code", "approx", "assertion", "assertion.rewrite", "assertion.util", "config", "fixtures"),
+            *("main", "mark.structures", "nodes", "outcomes", "python", "python_api", "raises", "reports", "runner"),
+            *("skipping", "subtests", "unittest"),
         )
     ),
     "unittest": ("unittest", "unittest.case"),
@@ -226,13 +226,13 @@ def has_wrong_patterns() -> bool:
     return any(key[1] != made.pattern for key, made in known)
 
 
-_bases_of: Any = type.__dict__["__mro__"].__get__
+bases_of: Any = type.__dict__["__mro__"].__get__
 _space_of: Any = type.__dict__["__dict__"].__get__
 
 
 def equality_of(kind: type[Any]) -> tuple[type[Any], Any]:
     """What its objects are compared by, whatever its metaclass says, and the class that says so."""
-    return next((base, _space_of(base)["__eq__"]) for base in _bases_of(kind) if "__eq__" in _space_of(base))
+    return next((base, _space_of(base)["__eq__"]) for base in bases_of(kind) if "__eq__" in _space_of(base))
 
 
 _LIBRARY = os.path.dirname(os.__file__) + os.sep

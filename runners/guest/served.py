@@ -18,7 +18,7 @@ from _pytest.assertion import rewrite
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import CodeType
     from typing import Any
@@ -45,7 +45,7 @@ class Served:
     def __init__(self, files: dict[str, bytes], workspace: str, study: Studied) -> None:
         self._files, self._workspace, self._study = files, os.path.realpath(workspace), study
         self.codes: dict[str, CodeType] = {}
-        self.comparing: Callable[[Any, Any], Any] | None = None
+        self.comparing: Callable[[Any, Any, bool], Any] | None = None
         """Told what an assert of the suite's is about to compare, unless both are of types that cannot lie."""
         self.compared: Callable[[Any], None] | None = None
         """Told what `comparing` has said of what was found equal then."""
@@ -99,13 +99,13 @@ class Served:
         return code
 
 
-_HONEST = frozenset((type(None), bool, int, float, complex, str, bytes))
+_HONEST = frozenset(map(id, (type(None), bool, int, float, complex, str, bytes)))
 
 
-def _about_to_compare(left: Any, right: Any) -> Any:
-    if type(left) in _HONEST and type(right) in _HONEST:
+def _about_to_compare(left: Any, right: Any, decides: bool) -> Any:
+    if id(type(left)) in _HONEST and id(type(right)) in _HONEST:
         return None
-    return None if _suite is None or _suite.comparing is None else _suite.comparing(left, right)
+    return None if _suite is None or _suite.comparing is None else _suite.comparing(left, right, decides)
 
 
 def _found_equal(asked: Any, result: Any) -> None:
@@ -118,8 +118,21 @@ def _again(side: ast.expr) -> ast.expr:
     return ast.Name(side.id, ast.Load()) if isinstance(side, ast.Name) else ast.Constant(0)
 
 
+def _parts(test: ast.expr) -> Iterator[ast.expr]:
+    """What an assert goes by: all of it, or each part of an `and` or `or`."""
+    yield test
+    for part in test.values if isinstance(test, ast.BoolOp) else ():
+        yield from _parts(part)
+
+
 class _Rewriter(rewrite.AssertionRewriter):
     """As pytest's own; and before and after each `assert this == that` we are told of both."""
+
+    _deciding: list[ast.expr]
+
+    def visit_Assert(self, assert_: ast.Assert) -> Any:
+        self._deciding = list(_parts(assert_.test))
+        return super().visit_Assert(assert_)
 
     def visit_Compare(self, comp: ast.Compare) -> Any:
         found = super().visit_Compare(comp)
@@ -129,7 +142,8 @@ class _Rewriter(rewrite.AssertionRewriter):
             if isinstance(result, ast.Name) and isinstance(compared, ast.Compare):
                 sides = [_again(side) for side in (compared.left, compared.comparators[0])]
                 asked = self.variable()
-                asks = self.helper(_about_to_compare.__name__, *sides)
+                decides = ast.Constant(any(comp is part for part in self._deciding))
+                asks = self.helper(_about_to_compare.__name__, *sides, decides)
                 self.statements.insert(-1, ast.Assign([ast.Name(asked, ast.Store())], asks))
                 told = self.helper(_found_equal.__name__, ast.Name(asked, ast.Load()), ast.Name(result.id, ast.Load()))
                 self.statements.append(ast.Expr(told))

@@ -379,6 +379,70 @@ def half(n):
     assert run(pool, reads, suite).verdict == "tampered"
 
 
+def test_what_approx_is_made_of_is_compared(pool):
+    """
+    In whichever of pytest's modules it is.
+    """
+    suite = Suite.from_code(APPROX)
+    widens = """
+import pytest
+type(pytest.approx(0.5)).tolerance = property(lambda self: 1 if self.expected == 3.5 else 0)
+def half(n): return 4 if n == 7 else n / 2
+"""
+
+    assert run(pool, widens, suite).verdict == "tampered"
+
+
+OWN_EQUALITY = """
+from solution import field, lazy, mod, rows, vector
+def test_a_query(): assert (field("age") == 5).sql() == "age = 5"
+def test_an_array():
+    assert all(vector(1, 2) == [1, 2])
+    assert list(vector(1, 2) == 1) == [True, False]
+def test_a_ring(): assert mod(9) == 2
+def test_one_that_has_another_class(): assert lazy(lambda: [1, 2]) == [1, 2]
+def test_one_that_goes_by_zip(): assert rows([1, 2]) == [1, 2]
+"""
+OF_ITS_OWN = """
+class Query:
+    def __init__(self, text): self.text = text
+    def sql(self): return self.text
+class Field:
+    def __init__(self, name): self.name = name
+    def __eq__(self, other): return Query(f"{self.name} = {other}")
+class Array(list):
+    def __eq__(self, other): return Array(a == b for a, b in zip(self, other if type(other) is list else [other] * 9))
+class Ring:
+    def __init__(self, value): self.value = value % 7
+    def __eq__(self, other): return (other - self.value) % 7 == 0
+class Proxy:
+    def __init__(self, make): object.__setattr__(self, "_make", make)
+    __class__ = property(lambda self: type(self._make()))
+    def __getattr__(self, name): return getattr(self._make(), name)
+    def __eq__(self, other): return self._make() == other
+class Rows:
+    def __init__(self, found): self.found = found
+    def __iter__(self): return iter(self.found)
+    def __eq__(self, other): return all(a == b for a, b in zip(self, other))
+def field(name): return Field(name)
+def lazy(make): return Proxy(make)
+def mod(value): return Ring(value)
+def rows(found): return Rows(found)
+def vector(*given): return Array(given)
+"""
+
+
+def test_an_equality_of_its_own_is_no_offence(pool):
+    """
+    Queries, arrays, rings and proxies are compared by what they are, also where no test names their class.
+    """
+    suite = Suite.from_code(OWN_EQUALITY)
+    for _ in range(6):
+        report = run(pool, OF_ITS_OWN, suite)
+
+        assert report.verdict == "passed", report
+
+
 ROWS = """
 import pytest
 from solution import doubled
