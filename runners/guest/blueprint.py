@@ -60,10 +60,13 @@ class Blueprint:
         if b"global " in source:
             self._globals(tree)
         self._gather(tree)
-        with_lists = [node for _, node in self.parametrized() if any(map(_has_lists, self.rows(node)))]
-        self.inputs = {name for node in with_lists for name in _parameters(node) - _expected(node)}
-        """Parameters that more is done with than to compare results with them, in any test that has lists among
-        them. Read off before pytest puts other statements in place of the asserts."""
+        marked = [(name, node) for name, node in self.parametrized() if any(self.rows(node))]
+        self.expected = {name: _expected(node) for name, node in marked}
+        """Parameters of each test that results are only compared with. Read off before pytest puts other
+        statements in place of the asserts."""
+        with_lists = [(name, node) for name, node in marked if any(map(_has_lists, self.rows(node)))]
+        self.inputs = {parameter for name, node in with_lists for parameter in _parameters(node) - self.expected[name]}
+        """Parameters that more is done with, in any test that has lists among them."""
 
     @property
     def plain(self) -> set[str]:

@@ -141,7 +141,7 @@ class Plan:
         side = blueprint.literal_side(statement)
         assert side is not None
         parent, field, index = next(_places(statement, side))
-        other = ast.parse(repr(self._other(ast.literal_eval(side))), mode="eval").body
+        other = ast.parse(repr(another(ast.literal_eval(side), self._chance)), mode="eval").body
         for part in ast.walk(other):
             ast.copy_location(part, side)
         decorators, test.decorator_list = test.decorator_list, []
@@ -198,7 +198,7 @@ class Plan:
             known["name"] = item.name.replace(twin.name, name, 1)
         if code is None:
             given = dict(item.callspec.params)
-            given[twin.parameter] = self._other(given[twin.parameter])
+            given[twin.parameter] = another(given[twin.parameter], self._chance)
             known["callspec"] = dataclasses.replace(item.callspec, params=given)
         else:
             space = dict(item.obj.__globals__)
@@ -206,25 +206,26 @@ class Plan:
             known["callobj"] = space[twin.name]
         return Canary.from_parent(item.parent, **{"name": name, "originalname": name, **known})
 
-    def _other(self, value: Any) -> Any:
-        """A value like it that nothing is equal to by chance, nor for looking only at as many as it has itself."""
-        far = _DIVISIBLE * self._chance.randrange(1, 1_000) + 1
-        kind = type(value)
-        if kind is int:
-            return value + far
-        if kind is float:
-            return far + 0.5
-        if kind is str:
-            return value + "".join(self._chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(12))
-        if kind is list:
-            return [far, *value]
-        if kind is tuple:
-            return (far, *value)
-        if kind in (set, frozenset):
-            return kind([far, *list(value)[1:]])
-        if kind is dict:
-            return {**dict.fromkeys(value, far), far: far}
-        return far
+
+def another(value: Any, chance: random.Random) -> Any:
+    """A value like it that nothing is equal to by chance, nor for looking only at as many as it has itself."""
+    far = _DIVISIBLE * chance.randrange(1, 1_000) + 1
+    kind = type(value)
+    if kind is int:
+        return value + far
+    if kind is float:
+        return far + 0.5
+    if kind is str:
+        return value + "".join(chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(12))
+    if kind is list:
+        return [far, *value]
+    if kind is tuple:
+        return (far, *value)
+    if kind in (set, frozenset):
+        return kind([far, *list(value)[1:]])
+    if kind is dict:
+        return {**dict.fromkeys(value, far), far: far}
+    return far
 
 
 def _places(tree: ast.AST, wanted: ast.AST) -> Iterator[tuple[ast.AST, str, int]]:

@@ -54,6 +54,7 @@ _DECIDING = ("pytest_plugins", "__test__", "pytestmark")
 _belongs_to = operator.attrgetter("session", "config", "parent")
 _SPOKEN_OF = re.compile(rb"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
 _TRACES = re.compile(rb"settrace|setprofile|coverage")
+_READS_ROWS = re.compile(rb"marker|pytestmark|metafunc|globals|__dict__|\bvars\b|getattr|pytest_\w+\(")
 _SPEAKS_OF_HOOKS = re.compile(rb"\bpytest_[a-z]|\bregister\b|\bimport \*")
 _FIXTURES = {
     b"capsys": ("_pytest.capture", "CaptureFixture"),
@@ -441,6 +442,8 @@ class Guard:
                 for name, what, now in kept.amiss(items.get(path, []), complete):
                     self._differs(name, f"changed {what}", now, "after collection")
                 kept.keep(items.get(path, []))
+                if not _READS_ROWS.search(self._text) and not self._is_imported(path):
+                    kept.mislead(self._chance)
                 self._inventories.append(kept)
         for path, module in self._helpers():
             found = blueprint.Blueprint(ast.parse(self.suite.on_disk[path]), self.suite.on_disk[path])
@@ -449,6 +452,11 @@ class Guard:
                 self._differs(name, f"changed {what}", now, "after collection")
             kept.keep([])
             self._inventories.append(kept)
+
+    def _is_imported(self, path: str) -> bool:
+        """Whether another of the suite's modules may use what stands in this one."""
+        name = path.rpartition("/")[2].removesuffix(".py").encode()
+        return bool(re.search(rb"\b(from|import)\b.*\b%b\b" % name, self._text))
 
     def _helpers(self) -> list[tuple[str, Any]]:
         """The suite's other modules, which Python itself has imported."""

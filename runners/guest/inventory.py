@@ -14,12 +14,14 @@ from collections import Counter
 
 import pytest
 from _pytest import fixtures
+from _pytest.mark.structures import ParameterSet
 
-from . import blueprint, pristine
+from . import blueprint, canaries, pristine
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Iterator, Sequence
     from types import CodeType
     from typing import Any
@@ -182,6 +184,17 @@ class Inventory:
                     kept = [(parameter, cell) for parameter, cell in pairs if isinstance(cell, (list, dict, set))]
                     self._answers += [(item, parameter, cell) for parameter, cell in kept if parameter not in inputs]
 
+    def mislead(self, chance: random.Random) -> None:
+        """Put other answers into the lists of parameters: pytest has taken what it needs of them, and who reads
+        there from now on is not the suite."""
+        for name, node in self._found.parametrized():
+            expected = self._found.expected.get(name, ())
+            function = _member(self._space, name)
+            for names, _ in self._found.rows(node) if expected else ():
+                for rows in _lists_of(function, names):
+                    places = [names.index(parameter) for parameter in expected if parameter in names[1:]]
+                    rows[:] = [_with_others(row, places, len(names), chance) for row in rows]
+
     def changes_of(self, item: pytest.Function) -> Iterator[Amiss]:
         """What of a test is another now. Asked when it is about to be called, too: it may be put back later."""
         if id(item) not in self._tests:
@@ -224,6 +237,34 @@ class Inventory:
                 yield "inner_test", f"what Hypothesis runs as {function.__name__}", getattr(handle, "inner_test", None)
             if now is not settings or not pristine.identical(_values(now), values):
                 yield "settings", f"the settings of {function.__name__} in {self._path}", None
+
+
+def _member(space: dict[str, Any], name: str) -> Any:
+    """`test_name` and `Class::test_name` of a module."""
+    owner, _, member = name.rpartition("::")
+    return getattr(space.get(owner), "__dict__", {}).get(member) if owner else space.get(name)
+
+
+def _lists_of(function: Any, names: list[str]) -> list[list[Any]]:
+    """Those that a test's marks hold for such parameters."""
+    marks = (mark.args for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize")
+    said = (names, tuple(names))
+    return [
+        args[1]
+        for args in marks
+        if len(args) > 1
+        and type(args[1]) is list
+        and (args[0] in said or [name.strip() for name in str(args[0]).split(",") if name.strip()] == names)
+    ]
+
+
+def _with_others(row: Any, places: list[int], count: int, chance: random.Random) -> Any:
+    values = list(row.values if isinstance(row, ParameterSet) else row if type(row) in (tuple, list) else ())
+    if len(values) != count:
+        return row
+    for place in places:
+        values[place] = canaries.another(values[place], chance)
+    return row._replace(values=tuple(values)) if isinstance(row, ParameterSet) else type(row)(values)
 
 
 def _by_name(items: Sequence[pytest.Item]) -> dict[str, list[Any]]:

@@ -537,3 +537,35 @@ def product(a, b): return a * b
 
     assert report.verdict == "passed", report
     assert run(pool, takes_away, suite).verdict == "tampered"
+
+
+READ_ROWS = """
+import pytest
+from collections import namedtuple
+from solution import doubled
+CASES = [(1, 2), pytest.param(2, 4, id="two"), [3, 6]]
+Row = namedtuple("Row", "given expected")
+@pytest.mark.parametrize("given, expected", CASES)
+def test_it(given, expected): assert doubled(given) == expected
+@pytest.mark.parametrize(("given", "expected"), [Row(5, 10)])
+def test_again(given, expected): assert doubled(given) == expected
+"""
+
+
+def test_the_rows_of_a_test_module_are_no_answers(pool):
+    """
+    Once pytest has taken its parameters from them, they say something else; the tests themselves do not.
+    """
+    reads = """
+import sys
+def doubled(given):
+    for row in sys.modules["test_solution"].CASES:
+        values = getattr(row, "values", row)
+        if values[0] == given:
+            return values[1]
+    return 10
+"""
+    suite = Suite.from_code(READ_ROWS)
+
+    assert run(pool, reads, suite).verdict == "failed"
+    assert run(pool, "def doubled(given): return 2 * given", suite).verdict == "passed"
