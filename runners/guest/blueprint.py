@@ -145,6 +145,11 @@ class Blueprint:
 
     # --- data ---------------------------------------------------------------
 
+    def hands_out(self, name: str) -> bool:
+        """Whether a class is given to some function: that may add to it, or wrap what it has."""
+        call = rb"\b(?!isinstance|issubclass|raises|super)\w+\((?:[^()]*,)?\s*%b\s*[,)]" % name.encode()
+        return bool(re.search(call, self.source))
+
     @property
     def literals(self) -> dict[str, ast.expr]:
         """Names at the top that are a literal, and stay it: nothing else can change a number, a text or a tuple."""
@@ -187,8 +192,10 @@ class Blueprint:
         for name in names[:LOOKED_AT]:
             node = self.functions[name]
             if self._is_cheap(node):
+                last = _last_asserts(node)
+                others = [part for part in node.body if isinstance(part, ast.Assert) and part not in last]
                 for parameter in sorted(_parameters(node)):
-                    if _only_expected(node, parameter):
+                    if _only_expected(node, parameter) and not any(_mentions(part, parameter) for part in others):
                         yield Twin(name, parameter=parameter)
                 yield from (Twin(name, line=line) for line in _impossible(node))
                 for helper in self._helpers(node):
@@ -278,13 +285,19 @@ def _is_slow(node: ast.AST) -> bool:
 
 
 def _impossible(node: ast.FunctionDef) -> Iterator[int]:
-    """Lines of asserts at the top of a function that compare something with a literal."""
-    asserts = [part for part in node.body if isinstance(part, ast.Assert)]
+    """Lines of asserts at the end of a function that compare something with a literal."""
+    asserts = _last_asserts(node)
     lines = [part.lineno for part in asserts if literal_side(part) is not None]
     given = {name.arg for name in node.args.args}
     idle = {part.lineno for part in asserts if isinstance(part.test, ast.Compare) and _is_of(part.test, given)}
     once = [line for line in lines if lines.count(line) == 1]
     yield from [line for line in once if line not in idle] or once
+
+
+def _last_asserts(node: ast.FunctionDef) -> list[ast.Assert]:
+    """Behind which there is nothing that a test would leave undone by failing there."""
+    last = itertools.takewhile(lambda part: isinstance(part, ast.Assert), reversed(node.body))
+    return [part for part in last if isinstance(part, ast.Assert)][::-1]
 
 
 def _is_of(test: ast.Compare, given: set[str]) -> bool:

@@ -14,6 +14,7 @@ Which is which is told to the host before the candidate is imported; nothing in 
 from __future__ import annotations
 
 import ast
+import builtins
 import dataclasses
 import itertools
 import random
@@ -83,6 +84,7 @@ _CLOCK = """\
     assert time.time() >= began[1] and time.monotonic() >= began[2]"""
 _REPLACEABLE = re.compile(r"\b(sorted|isinstance|len|approx|abs|all|any|max|operator|unittest|json|random|time)\b")
 _PATCHES = re.compile(rb"\b(patch|setattr|MonkeyPatch|freeze_time|time_machine)\b")
+_BUILT_IN = frozenset(vars(builtins))
 _NUMBERED = re.compile(r"(.*?)(\d+)$")
 _compile = compile
 _MODULES = ("json", "operator", "pytest", "random", "time", "unittest")
@@ -108,7 +110,7 @@ class Plan:
 
     def __init__(self, found: Blueprint, filename: str, chance: random.Random, suite: bytes) -> None:
         self._found, self._filename, self._chance = found, filename, chance
-        self._patched = bool(_PATCHES.search(suite))
+        self._patched = bool(_PATCHES.search(suite)) or found.stars or not found.bound.isdisjoint(_BUILT_IN)
         self._twins = [(twin, self._code(twin)) for twin in self._choose()]
         failing = 1 if self._twins else PLAIN_FAILING
         passing = int(len(found.tests) >= MANY or not chance.randrange(RARELY))
@@ -168,7 +170,7 @@ class Plan:
         ]
 
     def _usable(self, templates: tuple[str, ...]) -> list[str]:
-        """What a suite patches itself, for longer than a test, may do anything in a canary."""
+        """What a suite patches itself, for longer than a test, or binds anew, may do anything in a canary."""
         return [text for text in templates if not (self._patched and _REPLACEABLE.search(text or _CLOCK))]
 
     def _body(self, template: str) -> str:

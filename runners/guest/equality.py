@@ -67,7 +67,7 @@ def _near(value: Any, chance: random.Random) -> list[Any]:
     if kind is bool:
         return [not value]
     if kind is int or kind is float:
-        return [value + sign * (chance.randrange(1, 3) + abs(value) // 2 * more) for sign in (1, -1) for more in (0, 1)]
+        return [value + sign * (1 + abs(value) // 2 * more) for more in (0, 1) for sign in (1, -1)]
     if kind is str:
         others = [chr(ord(value[0]) ^ 1) + value[1:], value[:-1] + chr(ord(value[-1]) ^ 2)] if value else []
         return [*others, value + "1", value[1:] + "0"]
@@ -165,13 +165,14 @@ class Equality:
         if self._compare is None:
             self._compare = self._comparing_code()
         number = self._chance.getrandbits(60)
-        strangers = (Fresh(), number, f"{number:x}", number + 0.5, [number])
+        strangers = (Fresh(), number, f"{number:x}", number % 1_000_000 + 0.5, [number])
         asked = strangers if self._has_own_equality(type(value)) else ()
         if sum(self._are_equal(value, stranger, plain) for stranger in asked) > 1:  # of a ring, one may be by chance
             return "everything"
         if whole:
             near = [self._are_equal(value, another, plain) for another in _near(other, self._chance)]
-            if sum(near) > 1 or (near and type(other) is bool and near[0]):
+            several = sum(near) > 1 and any(near[:2])  # no ring takes a number for the next one
+            if several or (near and type(other) is bool and near[0]):
                 return "other values than the one that it was compared with"
         return ""
 

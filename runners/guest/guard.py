@@ -113,6 +113,13 @@ def _runs_nothing(config: pytest.Config) -> bool:
     return any(getattr(config.option, name, False) for name in _RUNNING[:3])
 
 
+def _has_lasting_fixtures(item: pytest.Item) -> bool:
+    """Whether one that outlasts a test is set up."""
+    known = getattr(item, "_fixtureinfo", None)
+    definitions = itertools.chain.from_iterable(known.name2fixturedefs.values() if known is not None else ())
+    return any(found.scope != "function" and found.cached_result is not None for found in definitions)
+
+
 class Guard:
     def __init__(self, job: dict[str, Any], workspace: str, channel: Channel, describe: Describer) -> None:
         self._send, self._describe = channel.send, describe
@@ -141,6 +148,7 @@ class Guard:
         self._used: list[tuple[str, dict[str, Any], str, Any]] = []
         self._classes_used: dict[int, list[pristine.Kept]] = {}
         self._looks = 0
+        self._within_fixtures = False
         self._chooses = False
         """Whether the suite's own options leave tests out."""
         self._options: list[str] = []
@@ -330,10 +338,12 @@ class Guard:
         for kept_class in self._classes_used.values():
             for change in (change for kept in kept_class for change in kept.changes()):
                 name = change.name.rpartition(".")[2]
-                self._differs(name, f"replaced `{change.name}`", change.now, when, proof=change.proof)
+                proof = change.proof and self._is_proof(change.name)
+                self._differs(name, f"replaced `{change.name}`", change.now, when, proof=proof)
         for label, space, name, before in self._used:
             if space.get(name) is not before:
-                self._differs(name, f"replaced `{label}`", space.get(name), when, proof=label not in pristine.HARMLESS)
+                proof = label not in pristine.HARMLESS and self._is_proof(label)
+                self._differs(name, f"replaced `{label}`", space.get(name), when, proof=proof)
         for kept in self._inventories:
             for name, what, now in kept.changes():
                 self._differs(name, f"changed {what}", now, when)
@@ -358,10 +368,15 @@ class Guard:
             return  # the suite's own doing, or a library's
         by = f", {place}" if place else ""
         said = f"the submission replaced `{change.name}`{by} ({when})"
-        if change.proof:
+        if change.proof and self._is_proof(change.name):
             self._find(said)
         else:
             self._suspect(said)
+
+    def _is_proof(self, label: str) -> bool:
+        """Pytest's own is no one's to replace. A clock is, for a while: what a test that failed has not put back,
+        or what a fixture will, is no trick."""
+        return label.partition(".")[0] in pristine.JUDGES or not (self._session.testsfailed or self._within_fixtures)
 
     def _differs(self, name: str, what: str, now: Any, when: str, proof: bool = True) -> None:
         """Something that the suite relies on is another, and neither the suite nor a library has done it."""
@@ -410,15 +425,16 @@ class Guard:
         self._items, self._session = list(session.items), session
         self._places = self._placed()
         if len(self._items) >= MANY:
-            self._moments = {self._chance.choice(self._items).nodeid}
+            own = [item for item in self._items if not self.is_canary(item)]  # whose fixtures are known
+            self._moments = {self._chance.choice(own).nodeid} if own else set()
         for item in self._items:
             module = item.getparent(pytest.Module)
             if module is not None:
                 self._collectors.setdefault(self._describe.relative(str(module.path)) or "", module)
         if self._options and _options(session.config) != self._options and b"option" not in self._text:
             self._find("the submission changed pytest's options")
-        own = self._suite_has_hooks(session.config) or b"collect_ignore" in self._text
-        complete = not (self._chooses or own or self._goes_on)
+        decides = self._suite_has_hooks(session.config) or b"collect_ignore" in self._text
+        complete = not (self._chooses or decides or self._goes_on)
         if complete:
             self._look_for_missing()
         self._take_inventory(complete)
@@ -497,7 +513,9 @@ class Guard:
     def before(self, item: pytest.Item) -> None:
         if item.nodeid in self._moments:
             self._moments.discard(item.nodeid)
+            self._within_fixtures = _has_lasting_fixtures(item)
             self.look("between two tests")
+            self._within_fixtures = False
 
     def before_call(self, item: pytest.Item) -> None:
         """What is called has to be the test that was collected, with its parameters."""

@@ -61,7 +61,7 @@ class Inventory:
         self._path, self._space, self._found, self._submitted = path, space, found, submitted
         self._codes, self._compiled = _inside(code), code is not None
         self._kept: dict[str, Any] = {}
-        self._members: list[tuple[type[Any], dict[str, Any]]] = []
+        self._members: list[tuple[type[Any], dict[str, Any], frozenset[str]]] = []
         self._tests: dict[int, tuple[pytest.Function, Any, tuple[Any, ...], list[tuple[int, str]]]] = {}
         self._answers: list[tuple[Any, str, Any]] = []
         self._fixtures: dict[int, tuple[Any, Any]] = {}
@@ -77,7 +77,7 @@ class Inventory:
             if name not in self._found.rebound:
                 yield from self._function(name, node, self._space.get(name), self._codes.get(name))
         for name, cls in self._found.classes.items():
-            if name not in self._found.rebound and not cls.decorator_list:
+            if name not in self._found.rebound and not cls.decorator_list and not self._found.hands_out(name):
                 yield from self._class(cls, self._space.get(name))
         for name, literal in self._found.literals.items():
             if name not in self._found.rebound and not _same(self._space.get(name), _value(literal)):
@@ -113,6 +113,8 @@ class Inventory:
         if not isinstance(now, type):
             yield self._named(node.name, now)
             return
+        if self._descends(now):
+            return
         codes = _inside(self._codes.get(node.name))
         alone = not (node.bases or node.keywords)
         bound = [inner.name for inner in node.body if isinstance(inner, (ast.FunctionDef, ast.ClassDef))]
@@ -125,8 +127,12 @@ class Inventory:
                 if alone or self._submitted(member):
                     yield from self._function(inner.name, inner, member, codes.get(inner.name))
         for name, value in list(space.items()):
-            if isinstance(value, _MEMBERS) and name not in bound and self._submitted(value):
+            if isinstance(value, _MEMBERS) and name not in bound and _matters(now, name) and self._submitted(value):
                 yield self._named(f"{node.name}.{name}", value)
+
+    def _descends(self, kind: type[Any]) -> bool:
+        """Whether a class or metaclass of the submission's has had a say in how this class is made."""
+        return any(self._submitted(base) for base in (type(kind), *pristine.bases_of(kind)[1:]))
 
     def _strangers(self) -> Iterator[Amiss]:
         for name in set(self._space) - self._found.bound:
@@ -154,9 +160,9 @@ class Inventory:
         self._kept = {name: self._space.get(name) for name in self._found.bound - self._found.rebound}
         for name in self._found.classes:
             kind = self._space.get(name)
-            if isinstance(kind, type):
+            if isinstance(kind, type) and not (self._found.hands_out(name) or self._descends(kind)):
                 own = {key: value for key, value in vars(kind).items() if isinstance(value, _MEMBERS)}
-                self._members.append((kind, own))
+                self._members.append((kind, own, frozenset(vars(kind))))
         for item in items:
             if isinstance(item, pytest.Function):
                 self._tests[id(item)] = (item, _function_of(item), _parameters_of(item), _given(item))
@@ -214,13 +220,13 @@ class Inventory:
             now = self._space.get(name)
             if now is not before:
                 yield self._named(name, now)
-        for kind, own in self._members:
+        for kind, own, names in self._members:
             space = vars(kind)
             for name, before in own.items():
                 if space.get(name) is not before:
                     yield self._named(f"{kind.__name__}.{name}", space.get(name))
-            for name in set(space) - set(own):
-                if isinstance(space[name], _MEMBERS) and self._submitted(space[name]):
+            for name in set(space) - names:
+                if isinstance(space[name], _MEMBERS) and _matters(kind, name) and self._submitted(space[name]):
                     yield self._named(f"{kind.__name__}.{name}", space[name])
         for item, *_ in self._tests.values():
             if vars(item).get("_obj") is not None:
@@ -237,6 +243,12 @@ class Inventory:
                 yield "inner_test", f"what Hypothesis runs as {function.__name__}", getattr(handle, "inner_test", None)
             if now is not settings or not pristine.identical(_values(now), values):
                 yield "settings", f"the settings of {function.__name__} in {self._path}", None
+
+
+def _matters(kind: type[Any], name: str) -> bool:
+    """Whether a name that is new in a class changes what it does: pytest, Python or a base may know it."""
+    inherited = any(name in vars(base) for base in pristine.bases_of(kind)[1:])
+    return inherited or name.startswith("__") or kind.__name__.startswith("Test")
 
 
 def _member(space: dict[str, Any], name: str) -> Any:

@@ -569,3 +569,114 @@ def doubled(given):
 
     assert run(pool, reads, suite).verdict == "failed"
     assert run(pool, "def doubled(given): return 2 * given", suite).verdict == "passed"
+
+
+INSTRUMENTED = """
+import time
+from solution import Frozen, instrument
+class Service:
+    def answer(self): return 1
+instrument(Service)
+def test_it(): assert Service().answer() == 11
+def test_another_method():
+    instrument(Service)
+    assert Service().answer() == 21
+def test_frozen():
+    frozen = Frozen(7)
+    assert time.time() == 7
+    frozen.end()
+"""
+INSTRUMENTS = """
+import time
+def instrument(kind):
+    stock = kind.answer
+    kind.answer = lambda self: stock(self) + 10
+class Frozen:
+    def __init__(self, at):
+        self.stock, time.time = time.time, lambda: at
+    def end(self):
+        time.time = self.stock
+"""
+
+
+def test_what_a_suite_has_patched_by_the_submission_is_its_own_affair(pool):
+    """
+    A class that it hands over, or a clock that stands still until it says so: no twin ends in between.
+    """
+    for _ in range(6):
+        report = run(pool, INSTRUMENTS, Suite.from_code(INSTRUMENTED))
+
+        assert report.verdict == "passed", report
+
+
+DESCENDANTS = """
+import time
+import pytest
+import solution
+from solution import *
+class Child(Base):
+    def answer(self): return 1
+class User(metaclass=Upper):
+    def hello(self): return "hi"
+class Own:
+    @remembered
+    def answer(self): return 3
+@pytest.fixture(scope="module", autouse=True)
+def frozen():
+    stock = solution.freeze(7)
+    yield
+    time.time = stock
+def test_a_base_wraps_methods(): assert Child().answer() == 2
+def test_a_base_adds_methods(): assert Child().more() == 5
+def test_a_metaclass_wraps_methods(): assert User().hello() == "HI"
+def test_a_descriptor_takes_its_own_place(): assert Own().answer() == 3 and Own().answer() == 3
+def test_built_in_names_of_its_own(): assert max([1, 3]) == 3 and sorted("ba") == "ab"
+@pytest.mark.parametrize("number", range(8))
+def test_time_stands_still(number): assert time.time() == 7
+"""
+ANCESTORS = """
+import time
+def _plus(stock): return lambda self: stock(self) + 1
+class Base:
+    def __init_subclass__(cls):
+        cls.answer = _plus(cls.answer)
+        cls.more = lambda self: 5
+class Upper(type):
+    def __new__(kind, name, bases, space):
+        stock = space["hello"]
+        space["hello"] = lambda self: stock(self).upper()
+        return super().__new__(kind, name, bases, space)
+class remembered:
+    def __init__(self, stock): self.stock = stock
+    def __get__(self, found, kind):
+        setattr(kind, self.stock.__name__, lambda found: self.stock(found))
+        return self.stock.__get__(found, kind)
+def freeze(at):
+    stock, time.time = time.time, lambda: at
+    return stock
+def max(given): return given[-1]
+def sorted(given): return "".join(reversed(given))
+def isinstance(given): return given
+def len(given): return 0
+"""
+
+
+def test_what_the_submission_makes_of_its_descendants_is_no_tampering(pool):
+    """
+    Bases, metaclasses and descriptors change the suite's classes; fixtures may stop the clock by the submission.
+    """
+    for _ in range(6):
+        report = run(pool, ANCESTORS, Suite.from_code(DESCENDANTS))
+
+        assert report.verdict == "passed", report
+
+
+def test_a_clock_that_a_failed_test_leaves_behind_proves_nothing(pool):
+    """
+    It is wrong, and had no chance to put it back.
+    """
+    suite = Suite.from_code("import time, solution\ndef test(): assert solution.stop() == 7\n")
+    report = run(pool, "import time\ndef stop():\n    time.time = lambda: 8\n    return time.time()\n", suite)
+
+    assert report.verdict == "failed", report
+    assert any("`time.time`" in told for told in report.integrity.suspicions)
