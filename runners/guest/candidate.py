@@ -323,12 +323,17 @@ class Server(Peer):
         return kind
 
     def _borrowed_exception(self, cell: list[Any], read: Reader) -> BaseException:
-        _, number, kind, bases, args, text = cell
-        if isinstance(bases, str):
-            made: BaseException = _made(named.found("builtins", bases), read.cell(args))
+        _, number, name, known, args, text, held = cell
+        if isinstance(known, str):
+            kind = type(name, (named.found("builtins", known),), {"__str__": lambda self: text})
         else:
-            parents = tuple(named.found("builtins", base) for base in bases) or (Exception,)
-            made = _made(type(kind, parents, {"__str__": lambda self: text}), read.cell(args))
+            kind = named.found(*known)
+        made = _made(kind, read.cell(args))
+        for attribute, value in held.items():
+            try:
+                setattr(made, attribute, read.cell(value))
+            except AttributeError:  # a property of its own
+                pass
         made._reproof_original = Ref(self, number)  # type: ignore[attr-defined]
         return made
 

@@ -33,7 +33,7 @@ from .stock import Stock, exact_text
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     import pytest
@@ -317,11 +317,13 @@ class Connection(Peer):
         if isinstance(own, Ref) and own.era == self.era:
             return ["y", own.number]
         kind = type(exc)
-        known = named.of_class(kind)
+        known = named.of_class(kind) or _standard_name(kind)
         builtin = next(base for base in kind.__mro__ if named.of_class(base))
-        args = Writer(self, careful=True).cell(tuple(arg if _is_simple(arg) else str(arg) for arg in exc.args))
+        write = Writer(self, careful=True)
+        args = write.cell(tuple(arg if _is_simple(arg) else str(arg) for arg in exc.args))
+        held = {name: write.cell(value) for name, value in _attributes(exc) if _is_simple(value)}
         text = str(exc).encode("utf-8", "replace").decode()
-        return ["e", self.lend_as(exc), kind.__name__, known[1] if known else [builtin.__name__], args, text]
+        return ["e", self.lend_as(exc), kind.__name__, known or builtin.__name__, args, text, held]
 
     def _may_be_lent(self, value: Any, kind: type[Any]) -> bool:
         if _is_closed(kind) or _is_tool(kind) or _is_double(kind):
@@ -454,6 +456,15 @@ def _is_double(kind: type[Any]) -> bool:
 
 def _is_simple(value: Any) -> bool:
     return value is None or type(value) in (bool, int, float, str, bytes)
+
+
+def _attributes(exc: BaseException) -> Iterator[tuple[str, Any]]:
+    """What a test's exception holds beside its arguments, as far as it is public."""
+    for base, names in named.EXCEPTION_ATTRIBUTES.items():
+        if isinstance(exc, base):
+            yield from ((name, getattr(exc, name)) for name in names)
+    if not isinstance(exc, StandIn):  # left over from a process of the candidate's that has ended
+        yield from ((name, value) for name, value in vars(exc).items() if not name.startswith("_"))
 
 
 def _log(name: str, level: int, text: str) -> None:

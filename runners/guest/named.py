@@ -84,6 +84,17 @@ def known(module: Any, name: Any) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
+def standard_exception(module: Any, name: Any) -> Any:
+    """The exception of the standard library's that has this name, if a suite may expect it: it is imported here.
+
+    None of unittest's: they say what has become of a test.
+    """
+    if type(module) is not str or type(name) is not str or module.partition(".")[0] not in STANDARD - {"unittest"}:
+        return None
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind if isinstance(kind, type) and issubclass(kind, Exception) else None
+
+
 def found(module: str, name: str) -> Any:
     """Whatever has that name. For the candidate's side, which may import what it likes."""
     try:

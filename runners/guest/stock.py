@@ -130,6 +130,9 @@ class Stock:
                 bases.append(self._classes[base])
             else:
                 bases.append(_permitted(named.known(*base)))
+        standard = named.standard_exception(words["module"], words["qualname"])
+        if standard is not None:
+            bases = [*[base for base in bases if not issubclass(standard, base)], standard]
         key = (words["module"], words["qualname"], tuple(words["specials"]), tuple(bases))
         made = self._by_name.get(key)
         if made is None or made._reproof.era == self._connection.era:
@@ -232,7 +235,7 @@ def _field(name: str) -> Any:
 def _exception(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
     if isinstance(kind, StandInType):
         made = kind.__new__(kind, *args)
-        made.args = args
+        BaseException.args.__set__(made, args)  # type: ignore[attr-defined]  # `made.args =` is asked of the candidate
         return made
     try:
         return kind(*args)
