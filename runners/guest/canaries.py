@@ -139,9 +139,9 @@ class Plan:
             return None
         test = self._found.functions[twin.name]
         changed = self._found.functions[twin.helper] if twin.helper else test
-        statement = next(part for part in changed.body if isinstance(part, ast.Assert) and part.lineno == twin.line)
-        side = blueprint.literal_side(statement)
-        assert side is not None
+        asserts = [part for part in changed.body if isinstance(part, ast.Assert) and part.lineno == twin.line]
+        sides = [(part, blueprint.literal_side(part)) for part in asserts]  # in one line may stand another assert, too
+        statement, side = next((part, side) for part, side in sides if side is not None)
         parent, field, index = next(_places(statement, side))
         other = ast.parse(repr(another(ast.literal_eval(side), self._chance)), mode="eval").body
         for part in ast.walk(other):

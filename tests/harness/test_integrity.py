@@ -364,6 +364,18 @@ def test_what_approx_computes_with_a_result_is_looked_at(pool):
     assert honest.verdict == "passed", honest
 
 
+def test_asserts_in_one_line_have_twins(pool):
+    """
+    The one that compares with a literal is made impossible, whichever stands first.
+    """
+    suite = Suite.from_code(
+        "from solution import f\ndef test_it():\n    xs = [2]; assert f(xs) is None; assert xs == [3]\n"
+    )
+
+    assert run(pool, "def f(xs): xs[:] = [3]", suite).passed
+    assert run(pool, "def f(xs): xs[:] = [4]", suite).verdict == "failed"
+
+
 def test_numbers_in_approx_and_differences_have_twins(pool):
     """
     Whoever reads the expected number from its caller reads it there, too.
