@@ -463,6 +463,34 @@ def test_it(given, expected): assert doubled(given) == expected
 """
 
 
+def test_parameters_may_be_multiplied(pool):
+    """
+    Each of the rows is there, with each of the other parameters, and a candidate that takes some away is seen.
+    """
+    suite = Suite.from_code(
+        """
+import pytest
+from solution import times
+@pytest.fixture(params=[1, 2, 3])
+def scale(request): return request.param
+@pytest.mark.parametrize("given, expected", [([1, 2], [2, 4]), ([0], [0])])
+@pytest.mark.parametrize("factor", [2, 2, 2])
+def test_stacked(given, expected, factor): assert times(given, factor) == expected
+@pytest.mark.parametrize("given, expected", [([1], [1]), ([], [])])
+def test_with_a_fixture(given, expected, scale): assert times(given, scale) == [scale * item for item in expected]
+"""
+    )
+    honest = "def times(xs, n): return [n * x for x in xs]\n"
+    fewer = (
+        "from _pytest.python import Metafunc\noriginal = Metafunc.parametrize\n"
+        "def parametrize(self, names, rows, *more, **named):\n"
+        "    return original(self, names, list(rows)[:1], *more, **named)\nMetafunc.parametrize = parametrize\n"
+    )
+
+    assert run(pool, honest, suite).passed
+    assert run(pool, honest + fewer, suite).verdict == "tampered"
+
+
 def test_answers_are_not_to_be_written_into(pool):
     """
     A list that results are only compared with stays what the source says; what a test hands in may be changed.
