@@ -17,6 +17,7 @@ import types
 import warnings
 import weakref
 from _collections import deque  # type: ignore[import-not-found]
+from _collections_abc import ItemsView, KeysView
 
 from . import failures, importer, named
 from .crossing import Writer, to_json
@@ -37,7 +38,7 @@ CAUSES = 4
 KEPT_OUTPUT = 1 << 16
 MOST_TOLD = 1000
 CONTENT_KINDS: tuple[Any, ...] = (list, dict, set, bytearray, deque)
-VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.items()))
+VIEWS: tuple[Any, ...] = (KeysView, ItemsView)
 
 
 def serve(job: dict[str, Any], workspace: str, requests: int, answers: int) -> None:
@@ -278,8 +279,9 @@ class Server(Peer):
             "shadows": _shadows(kind, value),
             "hashable": kind.__hash__ is not None,
             "content": "view"
-            if kind in VIEWS
+            if issubclass(kind, VIEWS)
             else next((b.__name__ for b in CONTENT_KINDS if issubclass(kind, b)), None),
+            "abstract": [abstract.__name__ for abstract in named.ABSTRACT if issubclass(kind, abstract)],
             "iterable": isinstance(kind, getattr(sys.modules.get("enum"), "EnumMeta", ())),
         }
         fields = getattr(kind, "__dataclass_fields__", None)
@@ -319,7 +321,7 @@ class Server(Peer):
             methods = {special: SPECIAL_METHODS[special] for special in specials}
             if name == "function":  # as an attribute of a class it becomes a method
                 methods["__get__"] = lambda self, owner, kind=None: types.MethodType(self, owner) if owner else self
-            kind = self._kinds[(name, specials)] = type(name, (Borrowed,), {"__slots__": (), **methods})
+            kind = self._kinds[(name, specials)] = type(name, (Borrowed,), {"__slots__": (), **TEXTS, **methods})
         return kind
 
     def _borrowed_exception(self, cell: list[Any], read: Reader) -> BaseException:
@@ -385,7 +387,8 @@ class Borrowed:
 
     __slots__ = ("__weakref__", "_reproof")
 
-    _reproof: Ref
+    if TYPE_CHECKING:  # `functools.wraps` would take over the annotation
+        _reproof: Ref
 
     def __getattr__(self, name: str) -> Any:
         return self._reproof.peer.ask("get", self, name)
@@ -395,6 +398,14 @@ class Borrowed:
 
     def __delattr__(self, name: str) -> None:
         self._reproof.peer.ask("del", self, name)
+
+
+def _text(name: str) -> property:
+    return property(lambda self: self._reproof.peer.ask("get", self, name))
+
+
+TEXTS = {name: _text(name) for name in ("__doc__", "__module__")}
+"""What an object would else have from its class here."""
 
 
 def _hear_logs(server: Server) -> None:

@@ -21,6 +21,7 @@ import os
 import sys
 import types
 import warnings
+import weakref
 
 from . import direct, failures, light, named
 from .child import NOT_FOR_SUBMISSIONS, OutOfTime
@@ -116,6 +117,8 @@ class Connection(Peer):
         """What a star import has brought that the suite does not speak of."""
         self.stopped: list[StopIteration] = []
         """Raised by the candidate in this test, other than by one of its iterators."""
+        self._bound: weakref.WeakValueDictionary[tuple[int, str], Any] = weakref.WeakValueDictionary()
+        """Bound methods that were lent: each time that one is looked up, it is another object."""
         self.comparisons = 0
         """Comparisons that the candidate decided, between objects of its own."""
         self._printed = 0
@@ -293,7 +296,17 @@ class Connection(Peer):
             return ["T", *name]
         if not self._may_be_lent(value, kind):
             raise TypeError(f"a {kind.__module__}.{kind.__qualname__} cannot be handed to the candidate's process")
+        if kind in BOUND:
+            value = self._known_method(value)
         return ["x", self.lend_as(value), kind.__name__, _offered(kind)]
+
+    def _known_method(self, value: Any) -> Any:
+        """The same for the same method: `off("click", self.handle)` is to find what `on` was given."""
+        key = id(value.__self__), getattr(value, "__name__", "")
+        known = self._bound.get(key)
+        if known != value:
+            known = self._bound[key] = value
+        return known
 
     def _found_again(self, value: Any) -> int:
         """What a new process of the candidate's knows it by: what was found by its name has that name there, too."""
@@ -374,6 +387,7 @@ class Connection(Peer):
         return exc
 
 
+BOUND = (types.MethodType, types.BuiltinMethodType)
 CALLABLES = (
     types.FunctionType,
     types.BuiltinFunctionType,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _collections_abc as abstract
 import builtins
 import importlib
 import os
@@ -41,6 +42,14 @@ EXCEPTION_ATTRIBUTES: dict[type[BaseException], tuple[str, ...]] = {
     StopIteration: ("value",),
 }
 """What an exception of Python's own holds beside its arguments."""
+
+
+ABSTRACT: tuple[Any, ...] = (
+    *(abstract.AsyncGenerator, abstract.Generator, abstract.Sequence, abstract.MutableSequence, abstract.Set),
+    *(abstract.MutableSet, abstract.Mapping, abstract.MutableMapping, abstract.MappingView, abstract.KeysView),
+    *(abstract.ItemsView, abstract.ValuesView),
+)
+"""What a class is only if it says so. What it is by its methods alone (Iterable, Sized, ...), a stand-in is, too."""
 
 
 VALUES: dict[Any, Any] = {

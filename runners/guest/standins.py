@@ -181,6 +181,18 @@ class PlainName(MethodName):
         return getattr(plain(owner), self._name)
 
 
+class Doc:
+    """Among the names of a class, its documentation: a function is documented, and not what functions are."""
+
+    __slots__ = ("_of_class",)
+
+    def __init__(self, of_class: str | None) -> None:
+        self._of_class = of_class
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self._of_class if owner is None else look_up(owner, "__doc__")
+
+
 class Method:
     """A method of a candidate's object, bound to it: what it is called for goes in one message."""
 
@@ -261,6 +273,7 @@ class StandInModule(types.ModuleType):
 
     _reproof: Ref
     __dict__ = property(Names)
+    __doc__ = property(lambda self: look_up(self, "__doc__"))
 
     def __getattr__(self, name: str) -> Any:
         if name in OUR_OWN:

@@ -8,9 +8,9 @@ import weakref
 from . import named
 from .crossing import Garbled
 from .deciding import COMPARE, CONTAINERS, IMMUTABLE, special_method
-from .forwarding import SPECIAL_METHODS
+from .forwarding import COMPUTES, SPECIAL_METHODS
 from .peer import Ref
-from .standins import HIDDEN, EnumStandInType, MethodName, PlainName, StandIn, StandInType, look_up
+from .standins import HIDDEN, Doc, EnumStandInType, MethodName, PlainName, StandIn, StandInType, look_up
 
 TYPE_CHECKING = False
 
@@ -149,7 +149,7 @@ class Stock:
             "__dict__": property(lambda self: look_up(self, "__dict__")),  # `vars` is to see the candidate's
             "__module__": str(words["module"]),
             "__qualname__": str(words["qualname"]),
-            "__doc__": words["doc"] if type(words["doc"]) is str else None,
+            "__doc__": Doc(words["doc"] if type(words["doc"]) is str else None),
         }
         base = next((found for found in named.VALUES if any(issubclass(parent, found) for parent in bases)), None)
         content = set if words["content"] == "view" else CONTAINERS.get(words["content"])
@@ -168,7 +168,10 @@ class Stock:
                 namespace[name] = _await
             elif name in SPECIAL_METHODS and name not in ("__repr__", "__str__", "__format__"):
                 namespace[name] = special_method(
-                    name, base, content if words["content"] in CONTAINERS else None, "__len__" in specials
+                    name,
+                    base,
+                    content if words["content"] in CONTAINERS or name in COMPUTES else None,
+                    "__len__" in specials,
                 )
         if content is not None or base is not None:
             namespace.update({name: compare.of_value for name, compare in COMPARE.items() if name in namespace})  # type: ignore[attr-defined]
@@ -192,7 +195,11 @@ class Stock:
             own = [name for name in (*methods, *shadows) if hasattr(plain, name)]
             own += [] if base else [name for name in dir(plain) if not name.startswith("_")]
             namespace.update({name: PlainName(name, name not in shadows) for name in own})
-        return _class(kind, str(words["name"]), bases, namespace)
+        made = _class(kind, str(words["name"]), bases, namespace)
+        for abstract in named.ABSTRACT:
+            if abstract.__name__ in words["abstract"]:
+                abstract.register(made)
+        return made
 
 
 def exact_text(told: Any) -> str:
