@@ -173,6 +173,7 @@ MUTATIONS = {
     *("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard", "update"),
     *("setdefault", "popitem", "appendleft", "popleft", "extendleft"),
 }
+OF_COROUTINES = {"iscoroutinefunction", "isasyncgenfunction"}
 STRATEGIES = {"builds", "from_type", "register_type_strategy", "functions"}
 
 
@@ -228,6 +229,8 @@ class _Reading(ast.NodeVisitor):
                 self._take(node, alias.asname or alias.name)
             elif module in SYSTEM and alias.name not in SYSTEM[module]:
                 raise _Obstacle(node, f"imports {module}.{alias.name}, which is about its own process")
+            elif alias.name in OF_COROUTINES:
+                raise _Obstacle(node, f"looks at code ({alias.name})")
             elif module == "random" and alias.name == "seed":
                 raise _Obstacle(node, "seeds the random numbers of its own process")
 
@@ -277,6 +280,8 @@ class _Reading(ast.NodeVisitor):
                     raise _Obstacle(decorator, f"decorates {node.name} with {part.id}")
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
+        if node.attr in OF_COROUTINES:
+            raise _Obstacle(node, f"looks at code ({node.attr})")
         if node.attr in REFLECTION and not self._own_file(node):
             raise _Obstacle(node, f"looks at {node.attr}")
         if isinstance(node.value, ast.Name) and node.value.id in self._standard:

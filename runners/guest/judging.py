@@ -398,11 +398,7 @@ CALLABLES = (
     operator.methodcaller,
 )
 LIST_ITERATORS: tuple[Any, ...] = (type(iter([])), type(reversed([])))
-ITERATORS = (
-    types.GeneratorType,
-    *{type(iter(kind())) for kind in (list, tuple, dict, set, str, bytes)},
-    *(map, filter, zip, enumerate, reversed),
-)
+VIEWS = (*(type({}.keys()), type({}.values()), type({}.items())),)
 TOOLS = (io.IOBase, memoryview, _thread.LockType, _thread.RLock)
 """Objects of the standard library that tests hand in to be used, and that lead nowhere else."""
 OTHERS = {
@@ -456,7 +452,8 @@ def _of(*modules: str) -> tuple[Any, ...]:
 
 def _is_closed(kind: type[Any]) -> bool:
     """Whether it is called or iterated over, and none of its attributes is anyone's business."""
-    return kind in CALLABLES or kind in ITERATORS or kind in _of("functools")
+    iterates = kind.__module__ in ("builtins", "itertools") and "__next__" in vars(kind)
+    return iterates or kind in CALLABLES or kind in VIEWS or kind in _of("functools")
 
 
 def _is_tool(kind: type[Any]) -> bool:

@@ -47,9 +47,12 @@ EXCEPTION_ATTRIBUTES: dict[type[BaseException], tuple[str, ...]] = {
 ABSTRACT: tuple[Any, ...] = (
     *(abstract.AsyncGenerator, abstract.Generator, abstract.Sequence, abstract.MutableSequence, abstract.Set),
     *(abstract.MutableSet, abstract.Mapping, abstract.MutableMapping, abstract.MappingView, abstract.KeysView),
-    *(abstract.ItemsView, abstract.ValuesView),
+    *(abstract.ItemsView, abstract.ValuesView, abstract.Coroutine),
 )
 """What a class is only if it says so. What it is by its methods alone (Iterable, Sized, ...), a stand-in is, too."""
+
+
+COROUTINE = "Coroutine"
 
 
 VALUES: dict[Any, Any] = {

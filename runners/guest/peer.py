@@ -35,7 +35,9 @@ class Gone(Exception):
 class Ref:
     """What one side knows of an object that the other side has lent it."""
 
-    __slots__ = ("content", "entered", "era", "left", "named", "number", "origin", "peer", "size", "told")
+    __slots__ = (
+        *("content", "entered", "era", "left", "named", "number", "origin", "peer", "running", "size", "told"),
+    )
 
     def __init__(self, peer: Peer, number: int) -> None:
         self.peer = peer
@@ -55,6 +57,8 @@ class Ref:
         """When a test's `with` has entered it, in what was asked for by then."""
         self.content: tuple[int, Any] | None = None
         """What it holds, and by when."""
+        self.running: Any = None
+        """What runs it here, if it is a coroutine."""
         peer.borrowed[number] = peer.borrowed.get(number, 0) + 1
         peer.released.discard(number)
 

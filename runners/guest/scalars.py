@@ -57,6 +57,7 @@ _UNLEARNT: dict[str, Callable[[Any], dict[type[Any], Encoder]]] = {
     "pathlib": lambda module: {
         getattr(module, name): lambda v: ["path", type(v).__name__, str(v)] for name in PATHS if hasattr(module, name)
     },
+    "zoneinfo": lambda module: {module.ZoneInfo: lambda v: None if v.key is None else ["zone", v.key]},
     "uuid": lambda module: {module.UUID: lambda v: ["uuid", v.hex]},
 }
 
@@ -66,7 +67,10 @@ def _zone(value: Any) -> Any:
     zone = value.tzinfo
     if zone is None:
         return None
-    return _timezone(zone)[1:] if type(zone) is sys.modules["datetime"].timezone else 0
+    if type(zone) is sys.modules["datetime"].timezone:
+        return _timezone(zone)[1:]
+    named = sys.modules.get("zoneinfo")
+    return (zone.key or 0) if named is not None and type(zone) is named.ZoneInfo else 0
 
 
 def _timezone(value: datetime.timezone) -> list[Any]:
@@ -131,9 +135,17 @@ def _read_zone(parts: Any) -> Any:
 
     if parts is None:
         return None
+    if type(parts) is str:
+        return _read_named_zone(parts)
     days, seconds, microseconds, name = parts
     offset = datetime.timedelta(_int(days), _int(seconds), _int(microseconds))
     return datetime.timezone(offset) if name is None else datetime.timezone(offset, text(name))
+
+
+def _read_named_zone(key: Any) -> Any:
+    import zoneinfo
+
+    return zoneinfo.ZoneInfo(text(key))
 
 
 def _read_datetime(parts: Any, zone: Any, fold: Any) -> Any:
@@ -187,6 +199,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "time": _read_time,
     "delta": _read_delta,
     "tz": lambda *parts: _read_zone(parts),
+    "zone": _read_named_zone,
     "uuid": _read_uuid,
     "...": lambda: Ellipsis,
     "notimplemented": lambda: NotImplemented,

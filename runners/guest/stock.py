@@ -15,6 +15,7 @@ from .standins import HIDDEN, Doc, EnumStandInType, MethodName, PlainName, Stand
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .crossing import Reader
@@ -25,6 +26,21 @@ _GROUP: Any = getattr(builtins, "BaseExceptionGroup", BaseException)  # 3.11
 
 def _await(self: Any) -> Any:
     return self._reproof.peer.awaited(self).__await__()
+
+
+def _step(name: str) -> Callable[..., Any]:
+    """An event loop of the suite's, as in `asyncio.run(solution.main())`, takes the steps of what awaits it here."""
+
+    def step(self: Any, *given: Any) -> Any:
+        ref: Ref = self._reproof
+        if ref.running is None:
+            ref.running = ref.peer.awaited(self)  # type: ignore[attr-defined]
+        return getattr(ref.running, name)(*given)
+
+    return step
+
+
+STEPS = {name: _step(name) for name in ("send", "throw", "close")}
 
 
 class Stock:
@@ -190,6 +206,8 @@ class Stock:
         if raised is not None:  # `except*` asks a group for what it holds
             methods = [name for name in methods if not hasattr(_GROUP if issubclass(raised, _GROUP) else raised, name)]
         namespace.update({name: MethodName(name) for name in methods})
+        if named.COROUTINE in words["abstract"]:
+            namespace.update(STEPS)
         plain = base or IMMUTABLE.get(content)
         if plain is not None:
             own = [name for name in (*methods, *shadows) if hasattr(plain, name)]

@@ -52,6 +52,7 @@ def test_a_suite_that_only_calls_is_judged_apart(code):
         ("import random\ndef test(): random.seed(1)", "seeds the random numbers"),
         ("from solution import f\ndef test(): f.__code__", "looks at __code__"),
         ("def test(): exec('1')", "uses exec"),
+        ("import asyncio, solution\ndef test(): assert asyncio.iscoroutinefunction(solution.f)", "looks at code"),
         ("import threading", "imports threading"),
         ("from solution import S\ndef test(s): s.items.append(1)", "changes what an object holds"),
         ("from solution import V\ndef test(): assert V(1) == 1", "compares an object with a plain value"),
