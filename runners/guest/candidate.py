@@ -21,7 +21,7 @@ from _collections_abc import ItemsView, KeysView
 
 from . import failures, importer, named
 from .crossing import Writer, to_json
-from .forwarding import OPERATIONS, SPECIAL_METHODS, special_methods
+from .forwarding import COMPARISONS, OPERATIONS, SPECIAL_METHODS, binary, special_methods
 from .peer import Gone, Peer, Ref
 
 TYPE_CHECKING = False
@@ -318,7 +318,7 @@ class Server(Peer):
     def _kind(self, name: str, specials: tuple[str, ...]) -> type[Any]:
         kind = self._kinds.get((name, specials))
         if kind is None:
-            methods = {special: SPECIAL_METHODS[special] for special in specials}
+            methods = {special: SPECIAL_METHODS.get(special) or COMPARE[special] for special in specials}
             if name == "function":  # as an attribute of a class it becomes a method
                 methods["__get__"] = lambda self, owner, kind=None: types.MethodType(self, owner) if owner else self
             kind = self._kinds[(name, specials)] = type(name, (Borrowed,), {"__slots__": (), **TEXTS, **methods})
@@ -404,6 +404,7 @@ def _text(name: str) -> property:
     return property(lambda self: self._reproof.peer.ask("get", self, name))
 
 
+COMPARE = {f"__{name}__": binary(name) for name in COMPARISONS}
 TEXTS = {name: _text(name) for name in ("__doc__", "__module__")}
 """What an object would else have from its class here."""
 

@@ -108,7 +108,7 @@ def _unary(operation: str) -> Callable[..., Any]:
     return forward
 
 
-def _binary(operation: str) -> Callable[..., Any]:
+def binary(operation: str) -> Callable[..., Any]:
     def forward(self: Any, other: Any) -> Any:
         return self._reproof.peer.ask(operation, self, other)
 
@@ -147,19 +147,19 @@ def _setitem(self: Any, key: Any, value: Any) -> None:
 SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
     "__call__": _call,
     "__setitem__": _setitem,
-    "__contains__": _binary("contains"),
-    "__getitem__": _binary("getitem"),
-    "__delitem__": _binary("delitem"),
-    "__divmod__": _binary("divmod"),
+    "__contains__": binary("contains"),
+    "__getitem__": binary("getitem"),
+    "__delitem__": binary("delitem"),
+    "__divmod__": binary("divmod"),
     "__rdivmod__": _reflected("divmod"),
     "__round__": _with_more("round"),
     "__format__": _with_more("format"),
     "__exit__": _leaving("exit"),
     "__aexit__": _leaving("aexit"),
     **{f"__{name}__": _unary(name) for name in _UNARY},
-    **{f"__{name}__": _binary(name) for name in _BINARY},
+    **{f"__{name}__": binary(name) for name in _BINARY},
     **{f"__r{name}__": _reflected(name) for name in _BINARY},
-    **{f"__i{name}__": _binary(f"i{name}") for name in _BINARY},
+    **{f"__i{name}__": binary(f"i{name}") for name in _BINARY},
 }
 """Comparisons and `await` are not among them: who decides those is not the same for both sides."""
 COMPUTES = frozenset((*(f"__{side}{name}__" for name in (*_BINARY, "divmod") for side in ("", "r", "i")),))

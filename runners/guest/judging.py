@@ -361,6 +361,8 @@ class Connection(Peer):
             raise Garbled(f"it asked for {operation!r} out of turn, or of something that was not handed to it")
         if operation in ("get", "set", "del", "method"):
             self._check_name(operation, operands)
+        if operation in COMPARISONS and id(operands[-1]) not in self._lent_as:
+            return NotImplemented
         return OPERATIONS[operation](*operands, **keywords)
 
     def _check_name(self, operation: str, operands: list[Any]) -> None:
@@ -398,7 +400,7 @@ CALLABLES = (
     operator.methodcaller,
 )
 LIST_ITERATORS: tuple[Any, ...] = (type(iter([])), type(reversed([])))
-VIEWS = (*(type({}.keys()), type({}.values()), type({}.items())),)
+VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 TOOLS = (io.IOBase, memoryview, _thread.LockType, _thread.RLock)
 """Objects of the standard library that tests hand in to be used, and that lead nowhere else."""
 OTHERS = {
@@ -421,9 +423,11 @@ RECORDERS = ("reset_mock", "configure_mock", "mock_add_spec", "attach_mock")
 
 
 def _offered(kind: type[Any]) -> list[str]:
-    """Which special methods the candidate may use on a test's object. Comparisons are made on either side alone."""
+    """Which special methods the candidate may use on a test's object. What it compares one with is another of them."""
     found = special_methods(kind, lambda base: base is not object)
-    withheld = {f"__{name}__" for name in COMPARISONS} | {"__await__", "__hash__", "__dir__"}
+    withheld = {"__await__", "__dir__"}
+    if _is_closed(kind) or _is_tool(kind) or _is_double(kind) or issubclass(kind, type):
+        withheld |= {f"__{name}__" for name in COMPARISONS} | {"__hash__"}
     return [name for name in found if (name not in withheld and not name.startswith("__r")) or name == "__repr__"]
 
 
@@ -435,7 +439,8 @@ def _is_class(called: Any) -> bool:
 
 def _standard_name(value: Any) -> tuple[str, str] | None:
     """Module and name of a function or class of the standard library: the candidate has its own of that name."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    of = getattr(value, "__objclass__", value)  # `str.upper` says only of which class it is
+    module, name = getattr(of, "__module__", None), getattr(value, "__qualname__", None)
     if type(module) is not str or type(name) is not str or module.partition(".")[0] not in named.STANDARD:
         return None
     found: Any = sys.modules.get(module)
