@@ -19,7 +19,7 @@ import weakref
 from _collections import deque  # type: ignore[import-not-found]
 from _collections_abc import ItemsView, KeysView
 
-from . import failures, importer, named
+from . import failures, importer, named, signatures
 from .crossing import Writer, to_json
 from .forwarding import COMPARISONS, OPERATIONS, SPECIAL_METHODS, binary, special_methods
 from .peer import Gone, Peer, Ref
@@ -318,9 +318,13 @@ class Server(Peer):
     def _kind(self, name: str, specials: tuple[str, ...]) -> type[Any]:
         kind = self._kinds.get((name, specials))
         if kind is None:
-            methods = {special: SPECIAL_METHODS.get(special) or COMPARE[special] for special in specials}
+            methods: dict[str, Any] = {
+                special: SPECIAL_METHODS.get(special) or COMPARE[special] for special in specials
+            }
             if name == "function":  # as an attribute of a class it becomes a method
                 methods["__get__"] = lambda self, owner, kind=None: types.MethodType(self, owner) if owner else self
+            if name in ("function", "method"):
+                methods.update(CALLED)
             kind = self._kinds[(name, specials)] = type(name, (Borrowed,), {"__slots__": (), **TEXTS, **methods})
         return kind
 
@@ -407,6 +411,17 @@ def _text(name: str) -> property:
 COMPARE = {f"__{name}__": binary(name) for name in COMPARISONS}
 TEXTS = {name: _text(name) for name in ("__doc__", "__module__")}
 """What an object would else have from its class here."""
+
+
+def _told(function: Any) -> Any:
+    return function._reproof.peer.ask("signature", function)
+
+
+CALLED = {
+    "__signature__": property(lambda self: signatures.signature(_told(self))),
+    "__code__": property(lambda self: signatures.Code(self.__name__, _told(self))),
+}
+"""How a function of the test's is called, for those who ask."""
 
 
 def _hear_logs(server: Server) -> None:

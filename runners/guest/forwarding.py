@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import operator
 
+from . import signatures
+
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "deepcopy": _deepcopy,
     "enter": _special("__enter__"),
     "exit": _exit,
+    "signature": signatures.told,
     "aiter": _special("__aiter__"),
     "anext": _special("__anext__"),
     "aenter": _special("__aenter__"),
