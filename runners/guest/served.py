@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import CodeType
-    from typing import Any
+    from typing import Any, TypeGuard
 
     import pytest
 
@@ -113,11 +113,6 @@ def _found_equal(asked: Any, result: Any) -> None:
         _suite.compared(asked)
 
 
-def _again(side: ast.expr) -> ast.expr:
-    """What is compared is in a variable by then, or else it is a literal, of which nobody needs to be told."""
-    return ast.Name(side.id, ast.Load()) if isinstance(side, ast.Name) else ast.Constant(0)
-
-
 def _parts(test: ast.expr) -> Iterator[ast.expr]:
     """What an assert goes by: all of it, or each part of an `and` or `or`."""
     yield test
@@ -129,25 +124,59 @@ class _Rewriter(rewrite.AssertionRewriter):
     """As pytest's own; and before and after each `assert this == that` we are told of both."""
 
     _deciding: list[ast.expr]
+    _compared: list[tuple[list[ast.stmt], ast.Assign, str, bool]]
+    """Statements, which of them compares, the variable for what we say of it, and whether the assert goes by it."""
 
     def visit_Assert(self, assert_: ast.Assert) -> Any:
-        self._deciding = list(_parts(assert_.test))
-        return super().visit_Assert(assert_)
+        self._deciding, self._compared = list(_parts(assert_.test)), []
+        statements = super().visit_Assert(assert_)
+        # Only now, and with their places: pytest walks through all that it has made, to give it those.
+        for among, compares, asked, decides in self._compared:
+            before, after = _told_of(compares, asked, decides, assert_)
+            index = among.index(compares)
+            among[index : index + 1] = [before, compares, after]
+        return statements
 
     def visit_Compare(self, comp: ast.Compare) -> Any:
         found = super().visit_Compare(comp)
         last = self.statements[-1]
-        if len(comp.ops) == 1 and isinstance(comp.ops[0], ast.Eq) and isinstance(last, ast.Assign):
-            (result,), compared = last.targets, last.value
-            if isinstance(result, ast.Name) and isinstance(compared, ast.Compare):
-                sides = [_again(side) for side in (compared.left, compared.comparators[0])]
-                asked = self.variable()
-                decides = ast.Constant(any(comp is part for part in self._deciding))
-                asks = self.helper(_about_to_compare.__name__, *sides, decides)
-                self.statements.insert(-1, ast.Assign([ast.Name(asked, ast.Store())], asks))
-                told = self.helper(_found_equal.__name__, ast.Name(asked, ast.Load()), ast.Name(result.id, ast.Load()))
-                self.statements.append(ast.Expr(told))
+        if len(comp.ops) == 1 and isinstance(comp.ops[0], ast.Eq) and _compares(last):
+            decides = any(comp is part for part in self._deciding)
+            self._compared.append((self.statements, last, self.variable(), decides))
         return found
+
+
+def _compares(statement: ast.stmt) -> TypeGuard[ast.Assign]:
+    return (
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.value, ast.Compare)
+        and isinstance(statement.targets[0], ast.Name)
+    )
+
+
+_LOAD = ast.Load()
+
+
+def _told_of(compares: ast.Assign, asked: str, decides: bool, at: ast.Assert) -> tuple[ast.Assign, ast.Expr]:
+    """What is said before and after a comparison.
+
+    What is compared is in a variable by then, or else it is a literal, of which nobody needs to be told.
+    """
+    place = {name: getattr(at, name) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
+
+    def name(known: ast.expr) -> ast.expr:
+        return ast.Name(known.id, _LOAD, **place) if isinstance(known, ast.Name) else ast.Constant(0, **place)
+
+    def call(function: Callable[..., Any], *given: ast.expr) -> ast.Call:
+        helper = ast.Attribute(ast.Name("@pytest_ar", _LOAD, **place), function.__name__, _LOAD, **place)
+        return ast.Call(helper, list(given), [], **place)
+
+    (result,), compared = compares.targets, compares.value
+    assert isinstance(compared, ast.Compare)
+    sides = name(compared.left), name(compared.comparators[0])
+    asks = call(_about_to_compare, *sides, ast.Constant(decides, **place))
+    told = call(_found_equal, ast.Name(asked, _LOAD, **place), name(result))
+    return ast.Assign([ast.Name(asked, ast.Store(), **place)], asks, **place), ast.Expr(told, **place)
 
 
 ready: dict[str, str] = {}
