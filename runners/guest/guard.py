@@ -154,10 +154,10 @@ class Guard:
         self._options: list[str] = []
         self._hooked: bool | None = None
         self._news: dict[str, list[str]] = {}
-        self.suite = served.Served(files, workspace, self._study)
+        self.suite = served.Served(files, describe.workspace, self._study)
         self._pristine = pristine.keep()
         self.watch = watch.Watch(describe, self._owners.is_judge)
-        self._settings = _settings()
+        self._settings = _settings() if b"hypothesis" in self._text else None
         self.complete: set[str] = set()
         """Ids of what was collected without an error."""
         self.quiet: set[str] = set()
@@ -173,13 +173,14 @@ class Guard:
         if self.suite.blank():
             self._news["checks"].append("the tests cannot be read from disk")
         self.suite.protect()
+        self.watch.listen()
         self._hide()
 
     def _hide(self) -> None:
         """What can be named can be reached: our modules are in no list any more."""
         package = __name__.rpartition(".")[0]
-        for name in (package, *(f"{package}.{module}" for module in importer.names)):
-            sys.modules.pop(name, None)
+        names = (package, *(f"{package}.{module}" for module in importer.names))
+        self._hidden = [sys.modules.pop(name, None) for name in names]  # to let go of one is to copy the page it is on
         sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, importer.Importer)]
 
     def _rejected(self, frame: Any) -> None:

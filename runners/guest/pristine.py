@@ -165,7 +165,6 @@ class Pristine:
             if isinstance(module, types.ModuleType) and _counts(name):
                 self._keep(name, module)
         self._seen.clear()
-        self._packages = {kept.package for kept in self._kept}
         # Side by side, for to look at them is to copy the pages that they stand on.
         self._versions = [_version_of(kept.space) for kept in self._kept] if _has_versions() else []
         self._were = tuple(map(_read, self._versions))
@@ -188,13 +187,15 @@ class Pristine:
 
     def changes(self, used: Callable[[str], bool], all_of_them: bool) -> Iterator[Change]:
         """In modules that are `used`, by their first name; `all_of_them` if versions may lie."""
-        asked = {package: used(package) for package in self._packages}
+        known: dict[str, bool] = {}
         looked_at: Iterable[Kept] = self._kept
         if self._versions and not all_of_them:
             versions = enumerate(zip(map(_read, self._versions), self._were))  # noqa: B905  # 3.9
             looked_at = [self._kept[index] for index, (now, before) in versions if now != before]
         for kept in looked_at:
-            if asked[kept.package]:
+            if kept.package not in known:
+                known[kept.package] = used(kept.package)
+            if known[kept.package]:
                 yield from kept.changes()
 
 

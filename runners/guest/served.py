@@ -43,7 +43,7 @@ class Served:
     """The suite's Python files. `codes` are what came of compiling them, and of nothing else."""
 
     def __init__(self, files: dict[str, bytes], workspace: str, study: Studied) -> None:
-        self._files, self._workspace, self._study = files, os.path.realpath(workspace), study
+        self._files, self._workspace, self._study = files, workspace, study
         self.codes: dict[str, CodeType] = {}
         self.comparing: Callable[[Any, Any, bool], Any] | None = None
         """Told what an assert of the suite's is about to compare, unless both are of types that cannot lie."""
@@ -85,7 +85,7 @@ class Served:
         return found
 
     def compiled(self, filename: Path, config: pytest.Config) -> CodeType | None:
-        path = os.path.relpath(os.path.realpath(filename), self._workspace)
+        path = self._path_of(str(filename))
         source = self._files.get(path)
         if source is None:
             return None
@@ -97,6 +97,11 @@ class Served:
             gc.freeze()
         self.codes[path] = code
         return code
+
+    def _path_of(self, filename: str) -> str:
+        if filename.startswith(self._workspace + os.sep):
+            return filename[len(self._workspace) + 1 :]
+        return os.path.relpath(os.path.realpath(filename), self._workspace)
 
 
 _HONEST = frozenset(map(id, (type(None), bool, int, float, complex, str, bytes)))

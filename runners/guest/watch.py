@@ -108,13 +108,16 @@ class Watch:
     """Told apart by who asked: only what a file of the submission does is noted."""
 
     def __init__(self, describe: Describer, is_ours: Callable[[Any], bool]) -> None:
+        self._describe, self._is_ours = describe, is_ours
         self.suspicions: dict[str, str] = {}
         self.findings: dict[str, str] = {}
         self.touched = False
         """Whether anything of the submission has been read, and so may have run."""
         self.raw = False
         """Whether anyone has been at raw memory."""
-        sys.addaudithook(self._hook(describe, is_ours))
+
+    def listen(self) -> None:
+        sys.addaudithook(self._hook(self._describe, self._is_ours))
 
     def _hook(self, describe: Describer, is_ours: Callable[[Any], bool]) -> Callable[[str, tuple[Any, ...]], None]:
         frame_of, told = sys._getframe, _TOLD

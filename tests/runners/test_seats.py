@@ -130,6 +130,8 @@ FORBIDDEN = {
     "its folder": "os.listdir('/job/work')",
     "its home": "os.listdir('/job/judge')",
     "its memory": "open('/proc/{pid}/mem', 'rb')",
+    "its map": "open('/proc/{pid}/maps').read()",
+    "its variables": "open('/proc/{pid}/environ').read()",
     "its descriptors": "os.listdir('/proc/{pid}/fd')",
     "its end": "os.kill({pid}, 9)",
     "its trace": "check(ctypes.CDLL(None, use_errno=True).ptrace(16, {pid}, 0, 0))",
